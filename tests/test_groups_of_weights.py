@@ -28,6 +28,13 @@ def test_simulated_with_zero_points(setting: Setting, thorough: bool) -> None:
     simulate(setting, "sm_90a")
 
 
+@pytest.mark.parametrize("folder, name", [("run", "pieces_of_words"), ("unseen", "int3_words")])
+@pytest.mark.parametrize("tile", [(16, 32, 128), (64, 64, 64), (128, 128, 64)])
+def test_simulated_with_words_in_pieces(folder: str, name: str, tile: tuple[int, int, int]) -> None:
+    path = ROOT / ("tests" if folder == "run" else "bench") / folder / f"{name}.tc"
+    simulate(Setting(path, tuple(zip(("TM", "TN", "TK"), map(str, tile), strict=True))), "sm_90a")
+
+
 def size_of(op: Op) -> int:
     return op.result.type.size if isinstance(op.result.type, Tile) else 1
 

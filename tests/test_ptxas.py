@@ -140,3 +140,16 @@ def test_every_tunable_value_assembles(number: int, path: Path, tmp_path: Path, 
             except CompileError as error:
                 if [item.name for item in error.diagnostics] != ["shared-memory"]:
                     raise
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_120a"])
+def test_bfloats_are_compared_where_subnormals_are_flushed(target: str, tmp_path: Path) -> None:
+    source = SourceFile("k.tc", """kernel void k(const bfloat16* x, bfloat16* y) {
+  int r[256] = get_global_range(0);
+  bfloat16 v[256] = x[r];
+  y[r] = v > 1 ? v : -v;
+}
+""")
+    for options in ({"fast_math": True}, {"denormal": "flush"}):
+        result = driver.compile(source, Options(arch=target, **options), ("ptx",))
+        ptxas(result.outputs["ptx"], target, tmp_path)

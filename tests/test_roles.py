@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 from programs import ROOT, Setting, compiled
 
+from tritonc import driver
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numeric.numbers import evaluate, fit
 from tritonc.ir.types import Buffer, Scalar, Tile
+from tritonc.options import Options
+from tritonc.source import SourceFile
 
 WAYS = ROOT / "bench" / "ways" / "attention"
 CONSUMERS = 2
@@ -152,3 +155,13 @@ def test_all_roles_come_to_their_ends(name: str) -> None:
                         {"S": length, "window": 200}, [length, 1, 128])
         for program in itertools.product(*map(range, launch.grid)):
             assert all(launch.ends(program, seed) for seed in range(2))
+
+
+def test_sums_behind_the_last_copy_may_lie_where_copies_were() -> None:
+    """Two warps that share a row exchange their sums there once all operands have been read: the
+    producer stays, without which waits that came early would come before their copies."""
+    source = SourceFile("k.tc", (ROOT / "samples" / "attention.tc").read_text(encoding="utf-8"))
+    result = driver.compile(source, Options(
+        arch="sm_90a", tune={"TM": 64, "TN": 32, "num_warps": 8}), ("manifest",))
+    assert result.module is not None
+    assert "producer_warps" in result.module.kernels[0].attributes

@@ -11,7 +11,6 @@ becomes InternalError."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -25,7 +24,7 @@ from tritonc.problem.stated import stated_lines
 from tritonc.records import dataclass
 from tritonc.result import InternalError, Result
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span, deep_recursion, fail
-from tritonc.stages import context_of, new_diagnostics, preprocess, read_ir
+from tritonc.stages import context_of, in_turn, new_diagnostics, preprocess, read_ir
 
 if TYPE_CHECKING:
     from tritonc.backend.ahead import Ahead
@@ -266,7 +265,7 @@ class _Compilation:
         elif pass_manager.has_layouts(module):  # what is only run or printed is so as it is
             front = []
         every_meta: dict[str, dict[str, int]] = {}
-        for batch in batches:
+        for batch in in_turn(batches):
             self._add_variants(batch)
             meta = {kernel.name: self.bindings.meta_of(
                 variants.variant(kernel.name).binding, self.result.tunables)
@@ -291,9 +290,6 @@ class _Compilation:
                 for kernel in batch.kernels if batches[1:] else ():
                     if kernel not in needed:
                         kernel.blocks.clear()
-            if batches[1:]:
-                gc.collect()  # of operations, and of what passes leave
-                gc.freeze()  # the next collection need not look at what stays
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)

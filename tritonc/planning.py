@@ -227,7 +227,7 @@ def _variant(member: "Member", kernel: Kernel, of: "Few | Portfolio",
     facts = []
     for fact in way[in_turn] if way else [
             {**fact, "multiple_of": 2 * fact["multiple_of"]} for fact in of.aligned
-            if in_turn and "multiple_of" in fact]:
+            if in_turn and "multiple_of" in fact and "argument" in fact]:
         value = kernel.parameters[fact["argument"]]
         if "multiple_of" in fact:
             facts.append(Fact(value.name, "%", fact["multiple_of"]))

@@ -1,7 +1,8 @@
 """What options say to the stages of a compilation: limits of messages, the preprocessor's
 settings, what passes may know."""
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tritonc.diagnostics import DIAGNOSTICS
@@ -61,6 +62,21 @@ def read_ir(source: SourceFile, unknown: Iterable[str], diagnostics: Diagnostics
                           f"only meta-parameters: {', '.join(BY_NAME)}")
     diagnostics.raise_if_errors()
     return module
+
+
+def in_turn(batches: "Sequence[Module]") -> "Iterator[Module]":
+    """The kernels of a large source, some at a time.  What passes leave of them goes before the
+    next come; meanwhile what stays is frozen, so that no collection looks at it again."""
+    if len(batches) == 1:
+        yield batches[0]
+        return
+    try:
+        for batch in batches:
+            yield batch
+            gc.collect()
+            gc.freeze()
+    finally:
+        gc.unfreeze()
 
 
 def context_of(options: Options) -> "Context":

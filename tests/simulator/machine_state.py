@@ -281,7 +281,8 @@ class Machine:
         """What a copy brings is there: for the thread that started it, or for all that waited."""
         view = copy.view
         held, _ = frame.gather(copy.op, view.element, copy.addresses, copy.active)
-        changed = to_memory(view.element, held) != to_memory(view.element, copy.held)
+        now, then = (to_memory(view.element, one) for one in (held, copy.held))
+        changed = (now != then) & ((now == now) | (then == then))  # a NaN is one still
         self.race(frame, copy.op, changed, changed.shape, "what this copy reads: it was stored to "
                   "while the copy was in flight")
         view.put(view.space.in_flight, False)

@@ -112,3 +112,16 @@ def test_exchanges_by_sums(kind: str, value: str, small: bool) -> None:
     p = next(a for a in data.arguments if a.name == "p").held.astype(int).reshape(4, 512)
     p = np.where(p < low, p + 256, p)
     assert np.array_equal(found.reshape(4, 512), np.sort(eval(value.format("p")), axis=0))
+
+
+def test_a_sum_beside_an_exchange_of_its_terms() -> None:
+    """The minimum has its maximum for other, not the sum."""
+    text = SourceFile("k.tc", """//! range: 512
+kernel void k(const unsigned char* restrict p, unsigned char* restrict y) {
+  int r[512] = get_global_range(0);
+  unsigned char a[512] = p[r], b[512] = p[r + 512], c[512] = p[r + 1024];
+  y[r] = (a + b + c) / 4;
+  y[r + 512] = min(a, b) - max(a, b) + c;
+}
+""")
+    driver.compile(text, Options(arch="sm_90a", verify_each=True), ("ll",))

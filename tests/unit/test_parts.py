@@ -1,5 +1,6 @@
 """Kernels of one file that share no tunables: each is compiled as it would be alone."""
 
+import gc
 import re
 
 import pytest
@@ -126,4 +127,5 @@ def test_kernels_go_through_passes_in_batches(small_clusters: bool,
                        for entry in r.outputs["ptx"].split(".visible .entry ")[1:])
                 for r in (together, apart))
     assert one == two and len(one) >= 2
+    assert gc.get_freeze_count() == 0, "what others made is collected again"
     assert apart.module is not None and not [*apart.module.kernels[0].ops()]

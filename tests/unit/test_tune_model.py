@@ -16,6 +16,7 @@ from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
 from tritonc.tune.model import coarse
+from tritonc.tune.model.cluster_times import priced
 from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries, short_rows
@@ -158,6 +159,57 @@ def test_weights_of_4_bits_take_as_long_as_measured() -> None:
             cycles = int(choice.time(row.cost, row.tile, (16, 4096), (4096,))) / coarse.UNIT
             assert 0.7 < measured.pop(tile) / (cycles / 1755) < 1.45, tile
     assert not measured
+
+
+FILTERS = """
+const tunable int TK = {64, 128};
+const tunable int TJ = {64, 128};
+kernel void filters(const half* x, const half* dy, half* dw, int B, int C, int H, int W, int K) {
+  int k[TK] = get_global_range(0), j[TJ] = get_global_range(1), c[TJ] = j / 9;
+  float acc[TK, TJ] = 0;
+  for (int b = 0; b < B; b++)
+    for (int p0 = 0; p0 < H * W; p0 += 64) {
+      int p[64] = p0 + 0 ... 64;
+      int h[TJ, 64] = (j / 3 % 3 - 1)[:, newaxis] + p / W;
+      int v[TJ, 64] = (j % 3 - 1)[:, newaxis] + p % W;
+      bool in[TJ, 64] = (c < C)[:, newaxis] && p < H * W && h >= 0 && h < H && v >= 0 && v < W;
+      bool own[TK, 64] = (k < K)[:, newaxis] && p < H * W;
+      half g[TK, 64] = own ? dy[(b * K + k)[:, newaxis] * H * W + p] : 0;
+      half t[TJ, 64] = in ? x[(b * C + c)[:, newaxis] * H * W + h * W + v] : 0;
+      acc = dot(g, trans(t), acc);
+    }
+  @((k < K)[:, newaxis] && c < C) dw[k[:, newaxis] * 9 * C + j] = acc;
+}"""
+
+
+def test_elements_that_come_by_themselves_take_as_long_as_measured() -> None:
+    """Gradients of filters in NCHW order by clusters of eight and four, H200 (1755 MHz)."""
+    lowering = Lowering(FILTERS)
+    found = coarse._combinations(lowering.space, lowering, find("sm_90a"), {"TK": 64, "TJ": 64})
+    assert found is not None
+    rows = {(row.binding["TK"], row.binding["TJ"]): row for row in found[0]}
+    large, small = ((64, 576), (3136, 16)), ((128, 1152), (784, 16))
+    for tile, blocks, size, measured in [
+            ((64, 64), 8, large, 66.3), ((128, 64), 8, large, 82.4), ((64, 128), 8, large, 99.7),
+            ((64, 64), 8, small, 62.4), ((64, 128), 8, small, 61.7), ((128, 64), 4, small, 45.6)]:
+        cost = priced(rows[tile].profile, rows[tile].cost.depths, find("sm_90a"), blocks)
+        assert cost is not None
+        cycles = int(choice.time(cost, tile, *size)) / coarse.UNIT
+        assert 0.8 < measured / (cycles / 1755) < 1.25, (tile, blocks)
+
+
+def test_planes_that_are_not_aligned_count_as_such() -> None:
+    """Products of arguments are facts of a launch, as of 14 x 14 pixels: 32 x 256 x 14 x 14 to 256
+    filters 408 us by the general entry, 124 by clusters of eight (H200)."""
+    source = SourceFile("filters.tc", FILTERS)
+    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
+    (kernel,) = found.manifest["kernels"]
+    assert {"arguments": [5, 6], "multiple_of": 8} in kernel["choice"]["aligned"]
+    entries = [kernel, *kernel["variants"]]
+    taken = entries[choice.choose(kernel["choice"], [one["tile"] for one in entries],
+                                  [True] * len(entries), (256, 2304),
+                                  [0, 0, 0, 32, 256, 14, 14, 256])]
+    assert taken["tunables"]["cluster_k"] == 8
 
 
 def test_products_without_a_loop_leave_room_for_other_blocks() -> None:

@@ -20,8 +20,8 @@ class Ahead:
     def __init__(self, constants: list[ConstantTable], target: Target, options: Options,
                  final: bool) -> None:
         self._constants, self._target, self._options = constants, target, options
-        self._begun: dict[tuple[Kernel, str], Task] = {}  # by their names then
-        self._told: dict[tuple[Kernel, str], str] = {}  # what another process has made
+        # By their names then; a text is what another process has made.
+        self._begun: dict[tuple[Kernel, str], Task | str] = {}
         self._final = final
         self._made: list[str] = []
         self._left: list[Kernel] = []  # which call functions that stay
@@ -40,17 +40,16 @@ class Ahead:
 
     def known(self, kernel: Kernel) -> str | None:
         """Its PTX, if that was begun."""
-        task = self._begun.get((kernel, kernel.name))
-        return task.result() if task is not None else self._told.get((kernel, kernel.name))
+        found = self._begun.get((kernel, kernel.name))
+        return found.result() if isinstance(found, Task) else found
 
     def tell(self, kernel: Kernel, ptx: str) -> None:
-        self._told[kernel, kernel.name] = ptx
+        self._begun[kernel, kernel.name] = ptx
 
     def settle(self, kernels: Sequence[Kernel]) -> list[Kernel]:
         """Make the PTX of these, which keep their names: first of those that have not begun.  What
         comes back is needed for the PTX of the whole module."""
-        made = self._begun.keys() | self._told.keys()
-        others = [kernel for kernel in kernels if (kernel, kernel.name) not in made]
+        others = [kernel for kernel in kernels if (kernel, kernel.name) not in self._begun]
         text = self._emit(others) if others else ""
         if others and parts.stands_alone(text):
             self._made += self._parts(text)
@@ -58,7 +57,6 @@ class Ahead:
         self._left += others
         self._made += [found for kernel in kernels if (found := self.known(kernel)) is not None]
         self._begun.clear()
-        self._told.clear()
         return others
 
     def ptx(self) -> str:

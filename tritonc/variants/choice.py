@@ -8,7 +8,7 @@ or the axis of the global range that gives a number; variant 0 is the general en
      "points": [{"size": [4096, 4096], "variant": 1}, ...]}
     {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
      "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...],
-     "aligned": [{"argument": 5, "multiple_of": 8}],
+     "aligned": [{"argument": 5, "multiple_of": 8}, {"arguments": [3, 4], "multiple_of": 8}],
      "large": [[128, 256], [processors, ...]]}  # the general entry's large body, if it has two
 
 Behind the depths a row may have `parts`, `part` and `slow` (`Cost`); `slow` counts where a fact of
@@ -239,8 +239,10 @@ def timed(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]]
 
 
 def number(of: Mapping[str, Any], extents: Sequence[Any], arguments: Values) -> Any:
-    """What `{"argument": 5}`, `{"range": 0}` or, by tiles, `{"programs": [64, 1]}` is in a launch.
-    """
+    """What `{"argument": 5}`, a product of `{"arguments": [5, 6]}`, `{"range": 0}` or, by tiles,
+    `{"programs": [64, 1]}` is in a launch."""
+    if "arguments" in of:
+        return length(of, arguments)
     if "programs" in of:
         return count(of["programs"], extents)
     return arguments[of["argument"]] if "argument" in of else extents[of["range"]]

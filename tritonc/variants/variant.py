@@ -64,7 +64,7 @@ class VariantSet:
     general: Cost | None = None
     large: tuple[Sequence[int], Cost, int] | None = None
     loops: list[dict[str, Any]] = field(default_factory=list)
-    aligned: list[dict[str, int]] = field(default_factory=list)
+    aligned: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what -v says

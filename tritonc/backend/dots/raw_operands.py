@@ -46,6 +46,7 @@ from tritonc.records import dataclass
 PIECE = 16  # bytes that copies move at once,
 LEAST = 4  # and the fewest that they can
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
+THIN = 8  # of so many times fewer bytes the fewest are enough: words of three bits
 _SHAPES = (*MOVES, "constant", "constant_table", "range")
 
 
@@ -75,8 +76,7 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
             continue
         if op.name == "load":
             t = op.result.type
-            if isinstance(t, Tile) and SMALL * t.size * t.element.bytes >= (
-                    scalar(operand.type).bytes * _size(operand)):
+            if isinstance(t, Tile) and SMALL * _bytes(op.result) >= _bytes(operand):
                 loads.append(op)
             else:
                 found[op] = None
@@ -128,6 +128,10 @@ def _size(value: Value) -> int:
     return value.type.size if isinstance(value.type, Tile) else 1
 
 
+def _bytes(value: Value) -> int:
+    return _size(value) * scalar(value.type).bytes
+
+
 def raw_operands(kernel: Kernel, context: Context) -> bool:
     """Put channels between loads and what makes operands of them."""
     target: Target = context.target
@@ -155,7 +159,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                         words and _gathered(operand, loop)):
                     continue
                 made = computed_operand(operand, inside, infos)
-                if made is None or not all(copyable(load, infos) for load in made.raw):
+                if made is None or not all(copyable(load, infos) or (
+                        THIN * _bytes(load.result) <= _bytes(operand)
+                        and copyable(load, infos, piece=LEAST)) for load in made.raw):
                     continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):

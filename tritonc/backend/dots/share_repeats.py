@@ -11,114 +11,19 @@ first of each run is the expression of slices, down to ranges, whose numbers the
 apart.  A division by which all terms divide goes into them, that of a loop's counter becomes a
 counter: then it is known how far the loop moves the tile."""
 
-from collections.abc import Callable
-from math import gcd
 from typing import Any
 
-from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
-from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.signs import Needs, known_signs
-from tritonc.analysis.values import QUOTIENTS, int_of, origin, slice_of
+from tritonc.analysis.pieces import source_axis
+from tritonc.analysis.repeats import Repeats, Runs
+from tritonc.analysis.values import QUOTIENTS, int_of
 from tritonc.backend.dots.together import large
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
-
-MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
-
-
-class Runs:
-    """How many neighbours of a tile are equal, by axis.
-
-    Axis information tells it but for signed quotients, of which those of -1 and 1 are one.  Indices
-    are taken not to wrap: what counts upwards from a natural number is natural.
-
-    `assumable`: whether of a scalar it may be assumed that it is a multiple: groups are as long as
-    a scalar says, rows of what is divided as a whole (`(n * K + k) / 2`) begin at its multiples,
-    and masks end where one says.  `assumed`: what has been assumed, and `natural` of what it has
-    been that it is not negative."""
-
-    def __init__(self, kernel: Kernel, cfg: Cfg,
-                 assumable: Callable[[Value], bool] = lambda v: False) -> None:
-        self.infos, self.assumable = axis_info.analyze(kernel), assumable
-        self.signs = known_signs(kernel, cfg, kernel.entry)
-        self.signs.testable = assumable
-        self.assumed: Multiples = {}
-        self.natural: Needs = {}
-
-    def of_load(self, load: Op, gathers: bool) -> tuple[int, int] | None:
-        """The axis along which runs of the load's elements are one, and how long those are; of
-        addresses that follow from loaded tiles, which are there late, only if `gathers`."""
-        t = load.result.type
-        if not isinstance(t, Tile) or load.attributes.get("volatile") or (not gathers and any(
-                op.name == "load" and shape(op.result.type)
-                for op in slice_of(load.operands[:1], None, ("load",), False))):
-            return None
-        for axis, extent in enumerate(t.shape):
-            before = dict(self.assumed), dict(self.natural)
-            run = self.of(load.operands[0], axis, extent)
-            if load.guard is not None and run > 1:
-                run = min(run, self.of(load.guard, axis, run))
-            if run > 1 and extent % run == 0:
-                return axis, run
-            self.assumed, self.natural = before
-        return None
-
-    def of(self, value: Value, axis: int, most: int, assume: int = MOST_ASSUMED) -> int:
-        """How many neighbours along an axis are equal, at most `most`; of where a mask ends it is
-        assumed that it is a multiple of `assume` at most."""
-        t, op, info = value.type, value.op, self.infos.get(value)
-        if not isinstance(t, Tile) or t.shape[axis] == 1:
-            return most
-        least = min(most, info.constancy[axis] if info is not None else 1)
-        if op is None or least == most:
-            return least
-        if op.name in ("broadcast", "reshape"):
-            source = _source_axis(op, axis)
-            return least if source is None else max(least, self.of(op.operands[0], source, most))
-        if op.guard is not None:
-            most = self.of(op.guard, axis, most)
-        if op.name in ("sdiv", "udiv", "icmp"):
-            (a, b), inner = op.operands, self.infos.get(op.operands[0])
-            needs = self.signs.needs(a) if op.name == "sdiv" else {}
-            if needs is None or not all(map(self.assumable, needs)):
-                return least
-            if inner is not None:
-                run, by = gcd(inner.contiguity[axis], most), int_of(b)
-                if op.name == "icmp" or by is None:
-                    run = gcd(run, inner.divisibility[axis])
-                    wanted = run if op.name != "icmp" else min(run, assume)
-                    run = gcd(run, self.factor(b, wanted))
-                else:
-                    run = self.begins(a, axis, gcd(run, by))
-                if run > least:
-                    self.natural.update(needs)
-                return max(least, run)
-        if not op.info.elementwise and op.name != "cmpp":
-            return least
-        return max(least, min(self.of(v, axis, most) for v in op.operands))
-
-    def begins(self, value: Value, axis: int, run: int) -> int:
-        """How long runs are that begin at multiples of their length, or may be assumed to."""
-        needs = MultiplesNeeded(self.infos, self.assumable).of_integer(value, axis, run, run)
-        if needs is None:
-            return gcd(run, self.infos[value].divisibility[axis])
-        self.assumed = joined(self.assumed, needs)
-        return run
-
-    def factor(self, value: Value, wanted: int) -> int:
-        """What divides a value that all elements have, or may be assumed to."""
-        info = self.infos.get(value)
-        known = info.every if info is not None else 1
-        value = origin(value)
-        if known % wanted == 0 or isinstance(value.type, Tile) or not self.assumable(value):
-            return known
-        self.assumed[value] = max(wanted, self.assumed.get(value, 1))
-        return wanted
+from tritonc.ir.types import I1, I32, Tile, Type, scalar, shape
 
 
 def share_repeats(kernel: Kernel) -> bool:
@@ -130,7 +35,7 @@ def share_repeats(kernel: Kernel) -> bool:
         replaced: dict[Value, Value] = {}
         for load in loads:
             found = runs.of_load(load, large(cfg.block_of[load]))
-            new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
+            new = SharedLoad(load, found, cfg, facts).apply() if found is not None else None
             if new is not None:
                 replaced[load.result] = new
         kernel.replace(replaced)
@@ -151,26 +56,49 @@ def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
             if op.name == "load" and isinstance(op.result.type, Tile)]
 
 
-def _source_axis(op: Op, axis: int) -> int | None:
-    """The axis of the operand that an axis of a broadcast's or reshape's result is."""
-    before, after = shape(op.operands[0].type), shape(op.result.type)
-    if op.name == "broadcast":
-        return axis
-    places = same_axes(before, after)
-    return None if places is None else places[axis]
-
-
 class SharedLoad:
     """The rewriting of one load.  `cfg` stays right: operations are added only."""
 
-    def __init__(self, load: Op, axis: int, run: int, cfg: Cfg, facts: Facts) -> None:
-        self.load, self.axis, self.run, self.cfg, self.facts = load, axis, run, cfg, facts
+    def __init__(self, load: Op, repeats: Repeats, cfg: Cfg, facts: Facts) -> None:
+        self.load, self.cfg, self.facts = load, cfg, facts
+        self.axis, self.run, self.starts, self.pieces = repeats
+        self.place = 0  # in each run
         self.loop: Loop | None = cfg.innermost.get(cfg.block_of[load])
         self.added: dict[Op, list[Op]] = {}  # behind each operation
-        self.made: dict[tuple[Value, int], Value] = {}
+        self.made: dict[tuple[Value, int, int], Value] = {}
 
     def apply(self) -> Value | None:
-        """Make the narrow load; gives what reads like the old one.  None if it cannot be."""
+        """Make the narrow load, of each piece of runs; gives what reads like the old one.  None if
+        it cannot be."""
+        load, whole = self.load, None
+        for place in self.starts:
+            self.place = place
+            wide = self.wide()
+            if wide is None:
+                return None
+            whole = wide if whole is None else self.add(
+                load, "select", [self.from_place(place), wide, whole])
+        for op, new in self.added.items():
+            block = self.cfg.block_of[op]
+            last = max(block.ops.index(op), len(block.phis()) - 1)
+            block.ops[last + 1 : last + 1] = new
+            self.cfg.block_of.update((one, block) for one in new)
+        return whole
+
+    def from_place(self, first: int) -> Value:
+        """Where elements stand at this place of their run, or behind it."""
+        extents = shape(self.load.result.type)
+        n, load = extents[self.axis], self.load
+        line = tuple(n if d == self.axis else 1 for d in range(len(extents)))
+        t = Tile(I32, (n,))
+        place = self.add(load, "and", [self.add(load, "range", [], t, start=0, stop=n),
+                                       self.constant(load, t, self.run - 1)])
+        behind = self.add(load, "icmp", [place, self.constant(load, t, first)], predicate="sge")
+        return self.add(load, "broadcast", [self.add(load, "reshape", [behind], Tile(I1, line))],
+                        Tile(I1, extents))
+
+    def wide(self) -> Value | None:
+        """A load of the element at a place of each run, for all of the run."""
         load = self.load
         pointer = self.narrow(load.operands[0], self.axis)
         guard = self.narrow(load.guard, self.axis) if load.guard is not None else None
@@ -189,11 +117,6 @@ class SharedLoad:
                                ("broadcast", (*few[:at], self.run, *few[at:])),
                                ("reshape", extents)):
                 whole = self.add(load, name, [whole], Tile(e, wide))
-        for op, new in self.added.items():
-            block = self.cfg.block_of[op]
-            last = max(block.ops.index(op), len(block.phis()) - 1)
-            block.ops[last + 1 : last + 1] = new
-            self.cfg.block_of.update((one, block) for one in new)
         return whole
 
     def thin(self, extents: tuple[int, ...], axis: int | None = None) -> tuple[int, ...]:
@@ -212,18 +135,31 @@ class SharedLoad:
     # slices
 
     def narrow(self, value: Value, axis: int) -> Value | None:
-        """The elements 0, run, 2 run, ... along an axis."""
+        """The elements 0, run, 2 run, ... along an axis, each `place` behind."""
         t, op = value.type, value.op
         if not isinstance(t, Tile) or t.shape[axis] == 1:
             return value
         if t.shape[axis] % self.run or op is None:
             return None
-        if (value, axis) not in self.made:
-            found = self._narrow(op, value, t, axis)
+        key = value, axis, self.place
+        if key not in self.made:
+            found = self._behind(op, value, axis) or self._narrow(op, value, t, axis)
             if found is None:
                 return None
-            self.made[value, axis] = found
-        return self.made[value, axis]
+            self.made[key] = found
+        return self.made[key]
+
+    def _behind(self, op: Op, value: Value, axis: int) -> Value | None:
+        """The first elements and how far they are, where that is known."""
+        known = self.pieces.offsets(value, axis) if self.pieces and self.place else None
+        if known is None:
+            return None
+        place, self.place = self.place, 0
+        first = self.narrow(value, axis)
+        self.place = place
+        if first is None or not known[place]:
+            return first
+        return self.add(op, "add", [first, self.constant(op, first.type, known[place])])
 
     def _narrow(self, op: Op, value: Value, t: Tile, axis: int) -> Value | None:
         to = Tile(t.element, self.thin(t.shape, axis))
@@ -238,7 +174,7 @@ class SharedLoad:
                 found = self.add(op, "add", [found, self.constant(op, to, op.attributes["start"])])
             return found
         if op.name in ("broadcast", "reshape"):
-            source = _source_axis(op, axis)
+            source = source_axis(op, axis)
             part = None if source is None else self.narrow(op.operands[0], source)
             return None if part is None else self.add(op, op.name, [part], to)
         info = op.info
@@ -315,8 +251,8 @@ class SharedLoad:
         if loop is None or loop.preheader is None or loop.latch is None \
                 or self.facts.factor(value) % by or scalar(value.type) != I32:
             return None
-        if (value, -by) in self.made:
-            return self.made[value, -by]
+        if (value, -by, 0) in self.made:
+            return self.made[value, -by, 0]
         if phi is None or self.cfg.block_of[phi] not in loop:
             found = self.quotient(value, by)
         else:
@@ -325,7 +261,7 @@ class SharedLoad:
                 return None
             found = add_counter(self.cfg, loop, self.quotient(loop.first(phi), by), step // by,
                                 value.name)
-        self.made[value, -by] = found
+        self.made[value, -by, 0] = found
         return found
 
     def quotient(self, value: Value, by: int) -> Value:

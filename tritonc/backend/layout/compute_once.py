@@ -24,7 +24,8 @@ taps; where they stand along channels, several compute that of the same pixel.  
 loops; before and behind them shuffles come at the wrong time (79 x 341 floats by 128 x 32 x 32 766
 and 837 us on an H200), but in general bodies, whose registers count more than their speed, and
 before loops that are known to be short, beside which much is computed there.  What follows from
-loads is left, and what a wide access reads, of which threads compute the first element alone.
+loads is left, and what a wide access reads, of which threads compute the first element alone; and
+what a loop does not change, of which the assembler keeps or makes a few constants.
 
 After the passes that read addresses and masks."""
 
@@ -55,6 +56,7 @@ _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2":
 _WIDE = 4  # times as many for an f64
 _SHUFFLE = 2  # instructions that go out in the time of one
 _INDEX = ("range", "splat", "constant", "add", "sub", "mul")
+_VARIES = ("phi", "load")
 FEWEST = 4  # quotients and indices of a thread: of two, `life` spilled 196 bytes, 68 without
 SHORT = 16  # iterations
 _BY_NUMBER = 3  # instructions of a quotient by a number
@@ -198,6 +200,10 @@ class _Group:
         self.ops: dict[Op, None] = {}
         self.made: dict[Value, Value] = {}
 
+    @cached_property
+    def inside(self) -> set[Op]:
+        return set(self.cfg.innermost[self.block].ops())
+
     def may_read(self, value: Value) -> bool:
         """Whether the value is there in the other layout, or comes there at no cost to the loop."""
         op = value.op
@@ -211,7 +217,7 @@ class _Group:
     def ends(self) -> list[Op]:
         """The operations whose results are to be brought; the others of the group that they follow
         from are computed only where they are shared."""
-        ends = self.read_outside()
+        ends = [op for op in self.read_outside() if self.changes(op)]
         while ends:
             least, found = min(((self.cost(some), some) for some in (
                 ends, *([one for one in ends if one is not op] for op in ends))),
@@ -225,6 +231,11 @@ class _Group:
     def read_outside(self) -> list[Op]:
         return [op for op in self.ops if any(
             user not in self.ops for user in self.known.readers.get(op.result, ()))]
+
+    def changes(self, op: Op) -> bool:
+        """Whether the loop computes another value each time."""
+        return self.block not in self.cfg.innermost or any(
+            one.name in _VARIES for one in slice_of([op.result], self.inside, _VARIES))
 
     def cost(self, shared: list[Op]) -> float:
         """Instructions of a thread, where the slices of some results are shared."""

@@ -34,11 +34,11 @@ def share_pipes(kernel: Kernel, small: Set[Value]) -> None:
             depth[op.result] = max((depth[v] for v in op.operands), default=0) + 1
             start, each = words(op.result), COSTS.get(op.name, (1.0, 1.0))
             half, every = half + start * each[0], every + start * each[1]
-            if op.result in small:
+            if op.result in small and op.name == "add":
+                levels[depth[op.result]].append(op)
+            elif op.result in small:
                 other = first.setdefault(frozenset(op.operands), op)
-                if op.name == "add":
-                    levels[depth[op.result]].append(op)
-                elif other.name != op.name:
+                if other.name != op.name:
                     op.operands[:] = other.operands
                     levels[depth[op.result]] += [other, op]
         for _, ops in sorted(levels.items()):

@@ -96,7 +96,7 @@ def ask_ahead(kernel: Kernel, loop: Loop, context: Context) -> bool:
     kernel.blocks[at:at] = [ask]
     at = 1 + max(kernel.blocks.index(block) for block in rest)
     kernel.blocks[at:at] = [*made, done]
-    context.remark("narrow_loops", f"{WORDS} words are asked for at once", load.span)
+    context.remark("narrow_loops", f"loads {WORDS} words ahead of the loop at once", load.span)
     return True
 
 

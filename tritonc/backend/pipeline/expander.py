@@ -22,6 +22,7 @@ from tritonc.backend.pipeline.staged_loop import (
     widen,
     words,
 )
+from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
@@ -80,6 +81,14 @@ class Expander:
     @property
     def by_threads(self) -> bool:
         return any(one.means != Means.BOXES for one in self.channels)
+
+    @property
+    def fills_operands(self) -> bool:
+        """Whether threads bring what wgmma reads, not only what threads make operands of."""
+        read = {root for op in self.staged.loop.ops() if op.name == "wgmma"
+                for root in allocations(op)}
+        return any(one.means != Means.BOXES and allocation(one.store.operands[0])[0] in read
+                   for one in self.channels)
 
     @property
     def copies_pieces(self) -> bool:
@@ -227,7 +236,7 @@ class Expander:
         ops: list[Op] = []
         if self.copies_pieces:
             ops.append(make_op("async_wait", [], pending=self.distance - 1))
-        if self.by_threads and self.staged.asynchronous:
+        if self.fills_operands:
             ops.append(make_op("proxy_fence", []))
         return ops
 

@@ -107,6 +107,10 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 len(shape(op.result.type)) == 1 for op in rows) else 1
             if held > 0 and not has_producer(kernel):
                 times = max(times, min(SMALL_TIMES, OPERANDS_ROOM // held))
+        elif not products and (waiting or loop.depth > 1 or walks_rows(loop)) and _copied(
+                kernel, loop, context):
+            changed = True
+            continue
         elif waiting:
             times = _times(loop, *(
                 (COLUMNS_ROOM // (1 + (latch in general)), COLUMNS_TIMES) if columns else
@@ -125,12 +129,6 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROOM, 1)
         else:
             times = 0
-        if not products and times > 1 and not beside and not lead:
-            loads = [op for op in latch.ops if op.name == "load"]
-            if not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
-                    copy_ahead(kernel, loop, loads, context)):
-                changed = True
-                continue
         # What leads other loads to their addresses is there an iteration before them.
         leaders = set() if products or not times else _lead_copies(latch, "load", 0)
         early = times + 1 if leaders else 0
@@ -154,6 +152,13 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             leaders = set(moved) if done < early else leaders
             changed = True
     return changed
+
+
+def _copied(kernel: Kernel, loop: Loop, context: Context) -> bool:
+    """Whether copies bring all that the loop loads."""
+    loads = [op for op in loop.ops() if op.name == "load"]
+    return not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
+        copy_ahead(kernel, loop, loads, context))
 
 
 def _said(times: int, lead: set[Op], products: bool) -> str:
@@ -256,7 +261,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> list[O
     header.ops[:0] = phis
     at = _store_first(kernel, body, [phi.result for phi in phis])
     if at is None:
-        at = _behind(body, {phi.result for phi in phis})
+        at = _behind(loop, body, {phi.result for phi in phis})
     body.ops[at:at] = [*steps, *following]
     return [value.op for value in later if value.op is not None]
 
@@ -284,13 +289,15 @@ def _store_first(kernel: Kernel, body: Block, values: list[Value]) -> int | None
     return starts[0] if len(starts) == 1 else at + len(moved)
 
 
-def _behind(body: Block, values: set[Value]) -> int:
+def _behind(loop: Loop, body: Block, values: set[Value]) -> int:
     """Where the next iteration's loads stand: behind the one product's start if its operands are
-    made of the values that this one has, else at the top.  The hardware counts a warp's loads in
-    few counters, and to wait for one of the values would be to wait for the next one too."""
+    made of the values that this one has, or the next one has of this one, else at the top.  The
+    hardware counts a warp's loads in few counters, and to wait for one of the values would be to
+    wait for the next one too.  Further ahead than registers alternate, threads move what they
+    loaded when the iteration ends: it should be there."""
     starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
     at = starts[0] if len(starts) == 1 else 0
-    made = set(values)
+    made = {*values, *(phi.result for phi in loop.header.phis() if loop.next(phi) in values)}
     for op in body.ops[:at]:
         if not made.isdisjoint(op.inputs()):
             made.update(op.results)

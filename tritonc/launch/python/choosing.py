@@ -25,8 +25,9 @@ class Chooser:
                               if "argument" in fact}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
         named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
-        named |= {fact["argument"] for fact in rule.get("aligned", ())}
-        around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}
+        aligned = rule.get("aligned", ())
+        named |= {fact["argument"] for fact in aligned if "argument" in fact}
+        around = {i for of in (*rule.get("loops", ()), *aligned) for i in of.get("arguments", ())}
         self.integers = sorted(named | around | {i for i in facts if not parameters[i].pointer})
 
     def extents(self, global_range: Any) -> tuple[int, ...]:

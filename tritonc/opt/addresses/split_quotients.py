@@ -76,9 +76,10 @@ class _Split:
         value, by = op.operands[0], int_of(op.operands[1])
         if by is None or by < 2 or by & by - 1:
             return None
-        if value.op is None or value.op.name != "add":
+        terms = self.terms(value, op)
+        if not terms:
             return self.part(value, by) if op.name in QUOTIENTS and self.natural(value) else None
-        for a, b in (value.op.operands, value.op.operands[::-1]):
+        for a, b in (terms, terms[::-1]):
             if self.facts.factor(a) % by or self.facts.interval(b)[0] < 0 or not self.natural(a):
                 continue
             below = self.facts.interval(b)[1] < by
@@ -89,6 +90,17 @@ class _Split:
                 return first if below else self.place(
                     make_op("add", [first, self.make("sdiv", b, by)]))
         return None
+
+    def terms(self, value: Value, before: Op) -> list[Value]:
+        """Two of which an index is the sum; (a + b) * 3 is that of a * 3 and b * 3."""
+        op = value.op
+        if op is None or op.name == "add":
+            return [] if op is None else op.operands
+        inner = op.operands[0].op if op.name == "mul" else None
+        if inner is None or inner.name != "add" or int_of(op.operands[1]) is None:
+            return []
+        return [self.before(before, make_op("mul", [term, op.operands[1]]))
+                for term in inner.operands]
 
     def remainder_of(self, op: Op) -> _Nested | None:
         """What of (x / q) % p says whether another quotient shares its division."""
@@ -146,6 +158,8 @@ class _Split:
                 if (factor := int_of(b)) is not None and factor % by == 0:
                     return a if factor == by else self.place(make_op(
                         "mul", [a, self.constant(factor // by, value.type, op)]))
+                if factor is not None and (inner := self.part(a, by)) is not None:
+                    return self.place(make_op("mul", [inner, b]))
         return self.counter(op, by) if op.name == "phi" else None
 
     def counter(self, phi: Op, by: int) -> Value | None:

@@ -4,6 +4,7 @@ Where strides are parameters, operands may lie in several ways, transposed or no
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.backend.memory.versions.assumed_facts import assumed_facts
@@ -12,16 +13,22 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import Type, is_int, is_pointer
 from tritonc.tune.model.cluster_times import optimised
+from tritonc.tune.model.loops import factors
 
-Facts = list[dict[str, int]]  # as `choice.holds` has them
+Facts = list[dict[str, Any]]  # as `choice.holds` has them
 
 
 def aligned(kernel: Kernel, target: Target) -> Facts:
     """What must hold of arguments so that copies bring several elements of an operand at once: the
-    facts that a version of the kernel tests."""
+    facts that a version of the kernel tests, also of products of arguments, as of a plane."""
     kernel = optimised(kernel, target)
     body = assumed_facts(kernel, False, operands=True)
-    return _facts(kernel, body.units, _those(body, is_int))
+    found = _facts(kernel, body.units, _those(body, is_int))
+    for value, n in _those(body, is_int).items():
+        if len(product := factors(value, kernel)) > 1:
+            found.append({"arguments": [kernel.parameters.index(v) for v in product],
+                          "multiple_of": n})
+    return found
 
 
 def asked(kernel: Kernel, target: Target) -> list[tuple[Facts, Facts]]:

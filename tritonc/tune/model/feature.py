@@ -54,6 +54,7 @@ class Feature(NamedTuple):
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
+    lone: bool = False  # and every version
     bare: bool = False  # and every version both operands
     # Of a computed dot: rows of the left operand alone are, and lie one behind the other if extents
     # of images are those of results (`flatten_rows`).

@@ -15,17 +15,18 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
+from tritonc.analysis.repeats import Runs, share_of
 from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
-from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import uneven
 from tritonc.backend.memory.masks.flatten_rows import flat_loads
+from tritonc.backend.memory.versions.assumed_facts import assumed_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -111,7 +112,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)) and not uneven(kernel),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
-                              single=any(sides) and _single(op, infos()),
+                              single=(single := any(sides) and _single(op, infos())),
+                              lone=single and not any(
+                                  assumed_of(kernel, load, True) for load in gathered(op)),
                               flat=e.bytes <= 2 and sides == (True, False)
                               and flat().issuperset(gathered(op)),
                               bare=(bare := any(sides) and _bare(op, infos())),
@@ -349,7 +352,7 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     runs, found = Runs(kernel, cfg, lambda v: v in kernel.parameters), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
-                 / (runs.of_load(load, True) or (0, 1))[1] for load in one.raw] if one else []
+                 * share_of(runs.of_load(load, True)) for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
 

@@ -110,6 +110,8 @@ COVERED = {
                        work=(1 << 27, 1 << 35))}
 # Sums over many rows, as the gradients of filters: of three axes a program for each tap.
 SUMS = Grid(((64, 128, 256),) * 2, (4096, 32768), (1, 9, 27))
+# Of gradients whose columns are taps and channels.
+FILTERS = SUMS._replace(extents=((64, 128, 256, 512), (64, 128, 256, 576, 1152, 2304, 4608)))
 # Narrow, short and large ones, and batches.
 _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
             (1, 64), (1 << 27, 1 << 40))

@@ -141,6 +141,15 @@ def _length(value: Value, places: Mapping[Value, int], starts: Sequence[Value], 
     return inner and (inner[0] * factor, inner[1], inner[2] * divisor)
 
 
+def factors(value: Value, kernel: Kernel) -> list[Value]:
+    """The parameters whose product with what else there is the value is."""
+    if value in kernel.parameters:
+        return [value]
+    op = value.op
+    return [v for operand in op.operands for v in factors(operand, kernel)] if (
+        op is not None and op.name in ("mul", "sext", "zext", "truncate")) else []
+
+
 def forms(loops: Sequence[Around]) -> list[tuple[int, tuple[int, ...]]]:
     """What of loops does not depend on how a kernel cuts them."""
     return [(loop.factor, loop.arguments) for loop in loops]

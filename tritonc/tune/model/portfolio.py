@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
@@ -68,7 +68,7 @@ class Portfolio(NamedTuple):
     general: Cost
     members: tuple[Member, ...]
     loops: tuple[Around, ...]
-    aligned: list[dict[str, int]]
+    aligned: list[dict[str, Any]]
     served: float
     worst: float
 

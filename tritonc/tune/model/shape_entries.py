@@ -24,11 +24,13 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import LEGAL, streaming_threads, weight
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Module, Value
+from tritonc.ir.core import Kernel, Module
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
+from tritonc.tune.model.copying_entries import STAGES
+from tritonc.tune.model.loops import factors
 from tritonc.variants.variant import Binding, Fact, Variant, between
 
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
@@ -136,7 +138,7 @@ def _sharing(kernel: Kernel, cfg: Cfg, chosen: Binding, target: Target) -> Itera
     """Entries of clusters that share the loop of a sum of rows, for launches of few programs."""
     loops = [loop for loop in cfg.loops if loop.parent is None]
     counter = counter_of(loops[0]) if len(loops) == 1 else None
-    limits = _factors(counter.limit, kernel) if counter is not None else []
+    limits = factors(counter.limit, kernel) if counter is not None else []
     if counter is None or len(limits) != 1 or len(cluster_sizes(kernel, target)) < 2:
         return
     yield Variant({**chosen, "cluster_k": _SHARING},
@@ -187,14 +189,15 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
                if op.name == "load" and len(shape(op.result.type)) > 1)
     least, wave = 1, target.multiprocessors * chosen.get(columns, 0)
     if columns:  # a piece for each multiprocessor, and none that ends inside
-        yield Variant(chosen, (*between(limit, wave * 3 // 4, wave),
-                               Fact(limit, "%", chosen[columns])))
+        yield Variant({**chosen, "num_stages": STAGES}, (
+            *between(limit, wave * 3 // 4, wave), Fact(limit, "%", chosen[columns])))
     for blocks, bytes_, pieces in _PIECES if columns else ():
         (rows,) = (name for name in names if name != columns)
         wide = _nearest(space[columns], bytes_ // size)
         most = None if pieces is None else round(pieces * target.multiprocessors) * wide
         if most is None or most >= least:
-            yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide),
+            copies = {} if most is None else {"num_stages": STAGES}
+            yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide), **copies,
                            "num_warps": _SUMMING_WARPS, "cluster_k": blocks},
                           between(limit, least, most))
             least = (most or 0) + 1
@@ -252,19 +255,10 @@ def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Itera
         return
     tile = _nearest(space[names[0]], _LONG)
     limits = dict.fromkeys(v for loop in cfg.loops for op in loop.header.ops if op.name == "icmp"
-                           for v in _factors(op.operands[1], kernel))
+                           for v in factors(op.operands[1], kernel))
     for limit in [*limits][:1] if tile > chosen[names[0]] else ():
         yield Variant({names[0]: tile, "num_warps": _LONG_WARPS},
                       between(limit.name, max(_LONG_LEAST, tile * 3 // 4), None))
-
-
-def _factors(value: Value, kernel: Kernel) -> list[Value]:
-    """The parameters whose product with what else there is the value is."""
-    if value in kernel.parameters:
-        return [value]
-    op = value.op
-    return [v for operand in op.operands for v in _factors(operand, kernel)] if (
-        op is not None and op.name in ("mul", "sext", "zext", "truncate")) else []
 
 
 def _extent(limit: str, kernel: Kernel) -> int:

@@ -123,6 +123,10 @@ _CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
 _OF_REGISTERS, _READ, _READ_ALONE, _APART_SHOWN = 2050.0, 90, 190, 0.5
 _TOGETHER_SHOWN = 0.7  # in clusters: 128 x 128 x 128 1524 and 1551
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
+# Of what an element's index and mask take, the part where it comes by itself: masks are bits, and
+# what rows and columns add to an offset is known.  Gradients of filters in NCHW order, 64 x 64 x 64
+# 1100 cycles, 64 x 128 1700, 128 x 64 1400.
+_OF_LONE = 3
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
 # 128 x 64 in clusters of two take 16.7 us, by 64 x 128 15.6.
@@ -170,7 +174,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         # Cosines of 12000 rows of 192 halves above a threshold, by 128 x 128 146 us, x 64 187.
         busy = wait = max(busy, beside, wait) + _DISTURBED * min(busy, beside)
     else:
-        busy, wait = busy + beside - inside, wait + beside
+        shown = 1 / _HIDDEN if widest.gathers and found[0].lone else 1  # alone it hides nothing
+        busy, wait = busy + beside - inside, wait + beside * shown
     if packed and widest.kind == "mma":  # instructions run while others convert
         wait -= _chain(found[0], widest)
     if widest.kind == "cores" and found[0].scaled:
@@ -237,7 +242,8 @@ def computed_beside(profile: Profile) -> float:
     """
     work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
                           for kind in ("work", "index", "access"))
-    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed), default=1)
+    pieces = max((_OF_LONE if dot.lone else PIECE // dot.bytes
+                  for dot in profile if dot.computed), default=1)
     more = index - _PLAIN * plain
     computed = any(feature.computed for feature in profile if feature.kind == "dot")
     return max(0, work + min(0, more)) + (max(0, more) / pieces if computed else 0)

@@ -3,10 +3,10 @@
 from math import prod
 
 from tritonc.backend.launch.product_threads import warpgroups
-from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction, arrange
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
+from tritonc.tune.model.blocks import computed_beside
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.feature import (
     APART,
@@ -60,8 +60,6 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
     stages = (min(room, target.shared_per_block - 1024 - results) - stored) // stage
     needed = 2 if "async_copy" not in target.features else 4 if wide and stage <= _WIDE_STAGE else 3
-    if wide and dot.scaled and stage >= LARGE_STAGE:
-        needed = RELEASED_STAGES  # H200, 4096 in cube: 194 us by 128 x 256 x 128, 230 by half of K
     if (held + carried / threads > target.registers_per_thread - BESIDE_RESULTS or stages < 2
             or threads > target.threads_per_block):
         return SPILLS + held + stage
@@ -88,7 +86,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST_REGISTERS:
         few *= _ALONE
     if wide and dot.computed:
-        beside = blocks_beside(stage, threads // 32, int(held), target)
+        beside = computed_beside(dot, stage, threads // 128, target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
     found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late

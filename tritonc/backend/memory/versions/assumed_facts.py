@@ -20,9 +20,10 @@ from math import lcm, prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.multiples import Multiples, joined
+from tritonc.analysis.repeats import Runs
 from tritonc.analysis.signs import Needs, known_signs
 from tritonc.analysis.values import slice_of
-from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
+from tritonc.backend.dots.share_repeats import loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients

@@ -12,6 +12,9 @@ its iteration.  But all wait for the same stage, and as they take equally long, 
 product, and computes, when the others do.  So in each stage the others begin when the first product
 of the first warpgroup has ended.  If they come later by themselves, they need not wait.
 
+Between the two nothing may wait for all threads: no one uses shared memory there but products that
+read what copies bring.
+
 Done for products in halves (`halve_products`); smaller ones overlap with what is made of the one
 before (`overlap_sums`).  Not for 8-bit operands, whose halves take half as long: by rows and
 columns 8192 in cube took 0.803 ms on an H200, 0.765 without turns.  No value depends on it.  Must
@@ -20,7 +23,7 @@ come before allocate_shared."""
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.launch.persist import computed_of
 from tritonc.backend.pipeline.staged_loop import widen
-from tritonc.backend.shared.shared_memory import allocation
+from tritonc.backend.shared.shared_memory import accesses, allocation, allocations
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -40,7 +43,7 @@ def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
         for loop in cfg.loops:
             block = _computing(kernel, cfg, loop)
             if block is not None and home not in loop and cfg.dominates(home, block):
-                changed |= _order(kernel, block, home)
+                changed |= _order(kernel, loop, block, home)
     return changed
 
 
@@ -61,13 +64,18 @@ def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
     return None
 
 
-def _order(kernel: Kernel, block: Block, home: Block) -> bool:
+def _order(kernel: Kernel, loop: Loop, block: Block, home: Block) -> bool:
     """Put barriers for turns into the block, one for each stage of the buffer that it reads: they
     move on with its stages, so that one phase says both."""
     names = [op.name for op in block.ops]
     first = names.index("wgmma")
     waits = [op for op in block.ops[:first] if op.name == "wait_full"]
     if len(waits) != 1 or waits[0].operands[0].op is None:
+        return False
+    end = names.index("wgmma_wait") + 1
+    stored = {root for op in loop.ops() if op.name == "shared_store" for root in allocations(op)}
+    if any(op.name == "barrier" or (accesses(op) and (op.name != "wgmma" or not stored.isdisjoint(
+            allocations(op)))) for op in block.ops[first:end]):
         return False
     view, phase = waits[0].operands[0].op, waits[0].operands[1]
     own = allocation(view.result)[0]
@@ -83,7 +91,6 @@ def _order(kernel: Kernel, block: Block, home: Block) -> bool:
     at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
     home.ops.insert(at, make_op("init_barriers", [order.result]))
     stage = widen(order.result, stages.stages, view.operands[1], 0)
-    end = names.index("wgmma_wait") + 1
     block.ops.insert(end, make_op("order_arrive", [stage.result]))
     block.ops[first:first] = [stage, make_op("order_wait", [stage.result, phase])]
     return True

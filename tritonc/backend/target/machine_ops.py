@@ -18,7 +18,7 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("cluster_reduce", ("a", "*mailbox"),
            lambda types, attributes, stated: (types[0],),
-           "The sum, by `kind`, of the a of all `size` blocks of the cluster, in the elements "
+           "The reduction, by `kind`, of the a of all `size` blocks of a cluster, in the elements "
            "that this block owns: its number has the bit i where theirs, row-major, has the bit "
            "`owner[i]`.  Other elements are undefined.  `waits`: first for cluster_arrive.", None,
            ("kind", "size", "owner"), ("waits",),

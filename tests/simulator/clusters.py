@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tritonc.interp import arrays
 from tritonc.interp.frame import Frame
 from tritonc.ir.core import Op
-from tritonc.ir.types import shape
+from tritonc.ir.types import scalar, shape
 
 
 def get_cluster_rank(frame: Frame, op: Op) -> Any:
@@ -51,7 +52,7 @@ def cluster_reduce(frame: Frame, op: Op) -> None:
         for other in order:
             array, undefined = parts[other]
             if other != rank:
-                total = (total + array).astype(total.dtype)
+                total = arrays.combine(scalar(op.result.type), op.attributes["kind"], total, array)
             if undefined is not None:
                 mask, cause = mask | undefined[0], undefined[1]
         frame.define(op.result, total if extents else total[()], mask, cause)

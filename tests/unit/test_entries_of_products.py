@@ -191,3 +191,10 @@ def test_a_step_may_take_less_than_a_quarter_of_a_cycle() -> None:
         text = re.sub(rf"int {name} = .*;", f"int {name} = {{{value}}};", text)
     driver.compile(SourceFile("p.tc", text), Options(
         arch="sm_80", small_clusters=True, stop_after="lower"), ())
+
+
+def test_taps_and_channels_are_no_long_sums() -> None:
+    """Weights [9 C, K] lie across K, rows of `u % C` channels along it: of 1568 x 256 x 2304 the
+    model has 13 us by clusters of two, 18 beside those of eight in rounds."""
+    assert {one["tunables"].get("cluster_k", 1)
+            for one in entries("unseen/conv_im2row_s2.tc")} == {1, 2}

@@ -156,6 +156,16 @@ def test_few_heads_get_a_tile_of_few() -> None:
     assert found == [(4, 4), (8, 8)]
 
 
+def test_few_programs_copy_ahead() -> None:
+    """Fewer than those that have more threads, in the same tile; others load ahead."""
+    (copying,) = entries(suite("cumsum_columns"))
+    assert copying.binding["num_stages"] > 1 and 132 <= copying.few <= 4 * 132
+    scan = (BENCH.parent / "samples" / "selective_scan.tc").read_text(encoding="utf-8")
+    copying, few, *_ = entries(scan)
+    assert copying.binding == {**few.binding, "num_stages": copying.binding["num_stages"]}
+    assert 0 < copying.few < few.few
+
+
 def test_a_launch_takes_the_first_entry_whose_facts_hold() -> None:
     module = driver.compile(SourceFile("p.tc", HELD), Options(
         arch="sm_90a", tune={"T": 256}), ("tir",)).module

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from math import gcd
 
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.facts import Facts
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.pieces import Pieces, has_quotient, source_axis
+from tritonc.analysis.pieces import Pieces, source_axis
 from tritonc.analysis.signs import Needs, known_signs
-from tritonc.analysis.values import int_of, origin, slice_of
+from tritonc.analysis.values import QUOTIENTS, int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, shape
@@ -48,7 +47,6 @@ class Runs:
     def __init__(self, kernel: Kernel, cfg: Cfg,
                  assumable: Callable[[Value], bool] = lambda v: False) -> None:
         self.infos, self.assumable = axis_info.analyze(kernel), assumable
-        self.facts = Facts(kernel)
         self.signs = known_signs(kernel, cfg, kernel.entry)
         self.signs.testable = assumable
         self.assumed: Multiples = {}
@@ -74,10 +72,11 @@ class Runs:
 
     def _in_pieces(self, load: Op) -> Repeats | None:
         before = dict(self.assumed)
-        for axis, extent in enumerate(shape(load.result.type) if has_quotient(
-                load.operands[0]) else ()):
+        quotient = any(op.name in QUOTIENTS for op in slice_of(
+            load.operands[:1], ends=("load", "phi"), masks=False))
+        for axis, extent in enumerate(shape(load.result.type) if quotient else ()):
             for run in RUNS:
-                pieces = Pieces(self.facts, run)
+                pieces = Pieces(run)
                 starts = pieces.starts(load.operands[0], axis)
                 if extent % run == 0 and PIECE * len(starts) <= run:
                     if load.guard is None or self.of(load.guard, axis, run) == run:

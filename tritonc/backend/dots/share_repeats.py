@@ -30,12 +30,12 @@ def share_repeats(kernel: Kernel) -> bool:
     """Load once what tiles repeat, in loops around products of computed operands, axis by axis."""
     done = set[Op]()
     while loads := [load for load in loads_of_products(kernel, Cfg(kernel)) if load not in done]:
-        cfg = Cfg(kernel)
+        cfg, facts = Cfg(kernel), Facts(kernel)
         runs = Runs(kernel, cfg)
         replaced: dict[Value, Value] = {}
         for load in loads:
             found = runs.of_load(load, large(cfg.block_of[load]))
-            new = SharedLoad(load, found, cfg, runs.facts).apply() if found is not None else None
+            new = SharedLoad(load, found, cfg, facts).apply() if found is not None else None
             if new is not None:
                 replaced[load.result] = new
         kernel.replace(replaced)
@@ -157,9 +157,9 @@ class SharedLoad:
         place, self.place = self.place, 0
         first = self.narrow(value, axis)
         self.place = place
-        if first is None or not known[0][place]:
+        if first is None or not known[place]:
             return first
-        return self.add(op, "add", [first, self.constant(op, first.type, known[0][place])])
+        return self.add(op, "add", [first, self.constant(op, first.type, known[place])])
 
     def _narrow(self, op: Op, value: Value, t: Tile, axis: int) -> Value | None:
         to = Tile(t.element, self.thin(t.shape, axis))

@@ -9,12 +9,13 @@ read: a store is on its way at once, a load waits for 200 cycles.  A sum is
     ld.shared, add                    in the order of the distance between the blocks' numbers
 """
 
+from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
 from tritonc.backend.launch.lower_clusters import WORD, owner_bases, owner_bits, sent
 from tritonc.ir.core import Op
-from tritonc.ir.types import Buffer, Scalar, element, is_float
+from tritonc.ir.types import Buffer, Scalar, element
 
 CLUSTER_SPACE = 7
 _BARRIER = "llvm.nvvm.barrier.cluster"
@@ -62,12 +63,11 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
     sums = [_received(f, op, start, i, line, stage, min(per, count)) for i in
             range(-(-count // per))]
     found = list(names)
-    add = "fadd" if is_float(value.type) else "add"
     for registers in groups.values():
         for i, r in enumerate(registers):
             total = names[r]
             for part in sums[i // per]:
-                total = f.op(f"{add} {kind} {total}, {part[i % per]}")
+                total = combine(f, op.attributes["kind"], e, total, part[i % per])
             found[r] = total
     f.values[op.result] = found
 

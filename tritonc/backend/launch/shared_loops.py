@@ -8,17 +8,18 @@
     exit:   uses of %s, and of nothing else that the loop makes
 
 The iterations may run in any order and in several blocks if all that they leave is sums: nothing in
-the loop stores, prints or is volatile, and counters are read inside alone.  A sum is a chain of
-dots, fadd and add from the header's phi to its next value, of which nothing else is read."""
+the loop stores, prints or is volatile, and counters are read inside alone.  A sum is a chain from
+the header's phi to its next value, of which nothing else is read: of dots and additions, or of
+another operation by which elements are reduced, such as fmax."""
 
 from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SWAPPED
+from tritonc.ir.rules import REDUCTIONS
 from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
 from tritonc.records import NamedTuple
 
-_ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge")
 
 
@@ -123,8 +124,9 @@ def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
 
 def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]) -> bool:
     """Whether the loop only adds to the phi, in every iteration."""
-    e = element(phi.result.type)
-    if not isinstance(e, Scalar) or e.bits not in (32, 64):
+    e, kind = element(phi.result.type), kind_of_sum(loop, phi)
+    if not isinstance(e, Scalar) or e.bits not in (32, 64) or kind not in REDUCTIONS or (
+            kind == "fmul"):  # floats are not multiplied in another order
         return False
     value, last = phi.result, loop.next(phi)
     while value is not last:
@@ -132,10 +134,9 @@ def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]
         if len(found) != 1 or (value is not phi.result and len(readers[value]) != 1):
             return False
         (op,) = found
-        if op.name not in _ADDITIONS or op.guard is not None:
+        if kind not in (op.name, _added(op)) or op.guard is not None:
             return False
-        place = _ADDITIONS[op.name]
-        if op.operands.count(value) != 1 or place not in (None, op.operands.index(value)):
+        if op.operands.count(value) != 1 or (op.name == "dot" and op.operands[2] is not value):
             return False
         value = op.result
     return [op for op in readers.get(last, ()) if op is not phi] == [] and last is not phi.result
@@ -200,6 +201,12 @@ def _positive(value: Value) -> bool:
     return (number or 0) > 0
 
 
-def kind_of_sum(value: Value) -> str:
-    """How its parts are added."""
-    return "fadd" if is_float(value.type) else "add"
+def kind_of_sum(loop: Loop, phi: Op) -> str:
+    """How parts of the sum that a loop carries are combined: a reduction's kind, if it is one."""
+    op = loop.next(phi).op
+    return "" if op is None else _added(op) or op.name
+
+
+def _added(op: Op) -> str:
+    """How a product is added to what it accumulates."""
+    return "" if op.name != "dot" else "fadd" if is_float(op.result.type) else "add"

@@ -9,8 +9,9 @@ Before:  %k = phi [%k0], [%k + TK]           After, in the cluster's block r of 
 
 A launch of few tiles keeps few multiprocessors busy, each for all of K.  Blocks of one cluster run
 at the same time and reach each other's shared memory, so that C of them compute one program: each
-takes every C-th iteration, and `cluster_reduce` adds up their sums.  The launch has C blocks for
-each program, along an axis of the grid that programs do not see: their numbers stay.
+takes every C-th iteration, and `cluster_reduce` adds up their sums, or takes the greatest of what
+each found.  The launch has C blocks for each program, along an axis of the grid that programs do
+not see: their numbers stay.
 
 Where the loop's sums only go, element by element, into stores, each block owns a part of the tile,
 gets the sums of that, and stores it; of a number of blocks that is no power of two, the first do.
@@ -22,6 +23,7 @@ Legal where all effects of the kernel stand behind such a loop, one on each way:
 is computed by every block.  Sums of floats are added in another order.  Asked for by the
 meta-parameter `cluster_k`; kernels with persistent blocks are left alone."""
 
+from collections.abc import Collection
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
@@ -37,11 +39,13 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
-from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, scalar, shape
+from tritonc.ir.rules import neutral
+from tritonc.ir.types import I1, I32, I64, Tile, element, scalar, shape
 from tritonc.source import Span, fail
 
 NAME = "split_loops"
 LEAST = 8  # neighbours along the last axis that stay together: they are stored together
+_ONCE = ("add", "fadd", "mul", "xor")  # of which a part counts as often as it is taken
 
 
 def split_loops(kernel: Kernel, context: Context) -> bool:
@@ -115,8 +119,8 @@ def _bytes(value: Value) -> int:
     return prod(shape(value.type)) * scalar(value.type).bytes
 
 
-def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int, ...] | None,
-           blocks: int) -> None:
+def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],
+           owner: tuple[int, ...] | None, blocks: int) -> None:
     """Give each block its share of the iterations, and the sums of all."""
     before = Builder(one.preheader, len(one.preheader.ops) - 1, one.loop.header.terminator.span)
     rank = before.emit("get_cluster_rank", type=I32).result
@@ -141,9 +145,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     totals: dict[Value, Value] = {}
     if in_memory:
         totals, after = add_up(kernel, after, sums, rank, blocks)
-    for value in () if in_memory else sums:
-        op = after.emit("cluster_reduce", value, kind=kind_of_sum(value),
-                        size=blocks, owner=owner or ())
+    for value, kind in () if in_memory else sums.items():
+        op = after.emit("cluster_reduce", value, kind=kind, size=blocks, owner=owner or ())
         op.result.name = value.name
         totals[value] = op.result
     for op in behind:
@@ -155,20 +158,21 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
         _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
 
-def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
-    """What is used of the sums behind the loop: they, or what first adds up their own elements.
-    That is moved to the beginning of the exit."""
-    found = []
+def _sums_behind(kernel: Kernel, one: SharedLoop) -> dict[Value, str]:
+    """What is used of the sums behind the loop, and how it is added: they, or what first adds up
+    their own elements.  That is moved to the beginning of the exit."""
+    found = {}
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     for phi in one.sums:
         readers = [op for op in behind if phi.result in op.inputs()]
+        kind = kind_of_sum(one.loop, phi)
         if len(readers) == 1 and readers[0] in one.exit.ops and readers[0].name == "reduce" \
-                and readers[0].attributes["kind"] == kind_of_sum(phi.result):
+                and readers[0].attributes["kind"] == kind:
             one.exit.ops.remove(readers[0])
             one.exit.ops.insert(0, readers[0])
-            found.append(readers[0].result)
+            found[readers[0].result] = kind
         elif readers:
-            found.append(phi.result)
+            found[phi.result] = kind
     return found
 
 
@@ -224,11 +228,11 @@ def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Va
 
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
     """What the sum begins with counts once."""
-    start = incoming(phi, one.preheader)
-    if is_zero(start):
+    start, kind = incoming(phi, one.preheader), kind_of_sum(one.loop, phi)
+    if kind not in _ONCE or is_zero(start):
         return
     t = start.type
-    zero = b.constant(0.0 if is_float(t) else 0, t)
+    zero = b.constant(neutral(kind, scalar(t)) + 0, t)  # 0.0 for -0.0
     first = b.value("icmp", rank, b.constant(0, I32), predicate="eq")
     if isinstance(t, Tile):
         first = b.value("splat", first, type=Tile(I1, t.shape))
@@ -240,7 +244,7 @@ def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
 # ---- the parts that blocks own
 
 
-def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
+def _owner(kernel: Kernel, one: SharedLoop, sums: Collection[Value], blocks: int
            ) -> tuple[int, ...] | None:
     """The bits of an element's row-major number that say which block owns it, the lowest first;
     None where the first block has to own all.  Of six blocks four own a part each."""
@@ -264,7 +268,7 @@ def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:
     return [block for block in cfg.order if cfg.dominates(one.exit, block)]
 
 
-def _ahead(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> list[Op] | None:
+def _ahead(kernel: Kernel, one: SharedLoop, sums: Collection[Value]) -> list[Op] | None:
     """What has to stand before the blocks of a cluster meet: loads behind the loop of what their
     stores may change, with what makes the addresses.  None unless all effects behind the loop are
     stores of what is made of the sums, element by element, and such loads can stand there."""

@@ -17,14 +17,14 @@ acquires, with a barrier before and after it.
     from there on               the sums of each block of program 0, of program 1, ...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import prod
 
 from tritonc.backend.launch.persist import own_number
-from tritonc.backend.launch.shared_loops import kind_of_sum
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import add_incoming, make_phi, split
 from tritonc.ir.core import Block, Kernel, ParameterInfo, Value
+from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I32, I64, Pointer, Tile, scalar, shape
 from tritonc.source import fail
 from tritonc.variants.choice import MOST_IN_MEMORY
@@ -36,7 +36,7 @@ _LOADED = 1 << 13  # elements of sums that are on their way at a time,
 _MOST = 8  # of so many blocks at most
 
 
-def add_parameter(kernel: Kernel, sums: Sequence[Sequence[Value]]) -> None:
+def add_parameter(kernel: Kernel, sums: Sequence[Collection[Value]]) -> None:
     """The memory as one more parameter; `sums` are those of each way through the kernel.  Raises
     CompileError for sums of other sizes than memory is for."""
     if any(scalar(value.type).bytes != 4 for values in sums for value in values):
@@ -48,7 +48,7 @@ def add_parameter(kernel: Kernel, sums: Sequence[Sequence[Value]]) -> None:
     kernel.attributes["workspace"] = bytes
 
 
-def add_up(kernel: Kernel, b: Builder, sums: list[Value], rank: Value, blocks: int
+def add_up(kernel: Kernel, b: Builder, sums: dict[Value, str], rank: Value, blocks: int
            ) -> tuple[dict[Value, Value], Builder]:
     """At `b`, the sums of all blocks in place of each block's own; where its successor goes on."""
     memory = kernel.parameters[-1]
@@ -79,7 +79,7 @@ def go_on_alone(kernel: Kernel, b: Builder, condition: Value, name: str) -> Buil
     return Builder(rest, 0, b.span)
 
 
-def _totals(kernel: Kernel, b: Builder, base: Value, sums: list[Value], blocks: int
+def _totals(kernel: Kernel, b: Builder, base: Value, sums: dict[Value, str], blocks: int
             ) -> tuple[list[Value], Builder]:
     """The sums of a program's blocks, from number `base` on, added up by a loop at `b`; what
     follows it."""
@@ -89,7 +89,7 @@ def _totals(kernel: Kernel, b: Builder, base: Value, sums: list[Value], blocks: 
     split(here, b.at, after)
     b = Builder(here, None, b.span)
     starts = [b.constant(0, I32)]
-    starts += [b.constant(0.0 if scalar(v.type) == F32 else 0, v.type) for v in sums]
+    starts += [b.constant(neutral(kind, scalar(v.type)) + 0, v.type) for v, kind in sums.items()]
     b.emit("br", blocks=[add])
     phis = [make_phi([start], [here]) for start in starts]
     add.ops += phis
@@ -102,7 +102,7 @@ def _totals(kernel: Kernel, b: Builder, base: Value, sums: list[Value], blocks: 
     rows = [[b.value("load", place) for place in _stored(kernel, b, b.value(
         "add", first, b.constant(turn, I32)), sums)] for turn in range(together)]
     for row in rows:
-        totals = [b.value(kind_of_sum(v), total, v) for total, v in zip(totals, row, strict=True)]
+        totals = [*map(b.value, sums.values(), totals, row)]
     following = b.value("add", counter, b.constant(together, I32))
     for phi, value in zip(phis, (following, *totals), strict=True):
         add_incoming(phi, value, add)
@@ -113,7 +113,7 @@ def _totals(kernel: Kernel, b: Builder, base: Value, sums: list[Value], blocks: 
     return totals, Builder(after, 0, b.span)
 
 
-def _stored(kernel: Kernel, b: Builder, number: Value, sums: list[Value]) -> Iterator[Value]:
+def _stored(kernel: Kernel, b: Builder, number: Value, sums: Iterable[Value]) -> Iterator[Value]:
     """Where the block of that number has its sums."""
     each = b.constant(kernel.attributes["workspace"] // 4, I64)
     place = b.value("add", b.value("mul", b.value("sext", number, type=I64), each),

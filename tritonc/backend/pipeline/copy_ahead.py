@@ -12,14 +12,20 @@ the same one: to wait for the oldest of them is to wait for the newest.  Loaded 
 ahead, an iteration still took a latency of memory (sums down 1171 columns of floats: 0.49 us, by
 4 warps as by 8).
 
-Each thread copies what it will read itself, so no barrier is needed, and registers are free."""
+Each thread copies what it will read itself, so no barrier is needed, and registers are free.
+
+Where other blocks of a multiprocessor fill the time, copies only cost instructions: asked for by
+the meta-parameter `num_stages`, as entries for launches of few programs do, and made where a loop
+is too long to be repeated, so that registers would be moved, and moves wait (`alternate_registers`:
+complex recurrences of 512 and 1024 programs 23.1 and 40.7 us, loaded ahead 25.5 and 47.9)."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import fills_zeros, needed
+from tritonc.backend.pipeline.chains.alternate_registers import MOST_OPS
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import elements_per_thread
-from tritonc.backend.shared.shared_memory import buffer_bytes
+from tritonc.backend.shared.allocate_shared import fits
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
@@ -30,9 +36,8 @@ from tritonc.ir.types import I32, Buffer, Tile, scalar
 
 PIECE = 16  # bytes of the widest copy
 LEAST, MOST = 4, 32  # stages
-FLIGHT = 16 << 10  # bytes of a block's stages, if there are to be more than the least
+FLIGHT = 16 << 10  # bytes of a block's stages, if there are to be more than is asked for
 WRITTEN = 64  # pieces that a thread copies before the loop, in straight code
-WARPS, ROOM = 24, 192 << 10  # of a multiprocessor: warps, and bytes of shared memory for them
 # A loop that itself reads or writes shared memory more often than this for each piece waits for
 # that, not for memory.  A histogram of bytes, eight additions for one piece: 135 us, copied 204.
 TOUCHED = 4
@@ -41,6 +46,9 @@ TOUCHED = 4
 def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) -> bool:
     """Copy all loads of a loop ahead, if there are such copies and room for them."""
     body, before = loop.body, loop.preheader
+    stages = context.meta.get("num_stages", LEAST if len([*loop.ops()]) > MOST_OPS else 1)
+    if stages < 2:
+        return False
     condition = loop.header.terminator.operands[0]
     part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
                       set(loop.blocks))
@@ -57,12 +65,9 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
                   if op.name in ("shared_atomic", "shared_store"))
     if touched > TOUCHED * pieces:
         return False
-    blocks, stages = max(1, WARPS // int(kernel.attributes["num_warps"])), LEAST
-    while stages < MOST and stages * size < FLIGHT and 2 * stages * pieces <= WRITTEN and (
-            2 * stages * size * blocks <= ROOM):
+    while stages < MOST and stages * size < FLIGHT and 2 * stages * pieces <= WRITTEN:
         stages *= 2
-    taken = sum(buffer_bytes(op) for op in kernel.ops() if op.name == "alloc_shared")
-    if stages * size * blocks > ROOM or taken + stages * size > context.target.shared_per_block:
+    if not fits(kernel, context.target.shared_per_block, stages * size):
         return False
     made = [_buffer(op, place, stages) for op, (place, _) in zip(loads, places, strict=True)]
     build, mapping, comes = Builder(before, len(before.ops) - 1), initial_values(part), None
@@ -80,6 +85,11 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
     old, body.ops = body.ops, []
     build = Builder(body)
     build.emit("async_wait", pending=stages - 2)
+    values = []  # they are read before the next copies, behind which a thread would wait for them
+    for op, buffer in zip(loads, made, strict=True):
+        build.span = op.span
+        view = build.value("buffer_stage", buffer.result, phi.result, ahead=0)
+        values.append(build.value("shared_load", view, type=op.result.type))
     at_end = build.value("icmp", phi.result, first, predicate="eq")
     free = build.value("select", at_end, last, build.value("sub", phi.result, one))
     comes, mapping = _copy(part, loads, made, {a.result: b.result for a, b in zip(
@@ -93,9 +103,7 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
     replaced: dict[Value, Value] = {}
     for op in old:
         if op in loads:
-            build.span = op.span
-            view = build.value("buffer_stage", made[loads.index(op)].result, phi.result, ahead=0)
-            value = build.value("shared_load", view, type=op.result.type)
+            build.span, value = op.span, values[loads.index(op)]
             if op.guard is not None and not fills_zeros(op):
                 value = build.value("select", op.guard, value, build.constant(
                     op.attributes["other"], value.type))

@@ -107,6 +107,10 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 len(shape(op.result.type)) == 1 for op in rows) else 1
             if held > 0 and not has_producer(kernel):
                 times = max(times, min(SMALL_TIMES, OPERANDS_ROOM // held))
+        elif not products and (waiting or loop.depth > 1 or walks_rows(loop)) and _copied(
+                kernel, loop, context):
+            changed = True
+            continue
         elif waiting:
             times = _times(loop, *(
                 (COLUMNS_ROOM // (1 + (latch in general)), COLUMNS_TIMES) if columns else
@@ -125,12 +129,6 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROOM, 1)
         else:
             times = 0
-        if not products and times > 1 and not beside and not lead:
-            loads = [op for op in latch.ops if op.name == "load"]
-            if not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
-                    copy_ahead(kernel, loop, loads, context)):
-                changed = True
-                continue
         # What leads other loads to their addresses is there an iteration before them.
         leaders = set() if products or not times else _lead_copies(latch, "load", 0)
         early = times + 1 if leaders else 0
@@ -154,6 +152,13 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             leaders = set(moved) if done < early else leaders
             changed = True
     return changed
+
+
+def _copied(kernel: Kernel, loop: Loop, context: Context) -> bool:
+    """Whether copies bring all that the loop loads."""
+    loads = [op for op in loop.ops() if op.name == "load"]
+    return not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
+        copy_ahead(kernel, loop, loads, context))
 
 
 def _said(times: int, lead: set[Op], products: bool) -> str:

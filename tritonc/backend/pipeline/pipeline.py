@@ -30,7 +30,6 @@ elements, and transposes them from there when the iteration ends: no register wa
 Otherwise it goes through registers, in the same pipeline.  Where no operand is copied, S is 2: the
 paper's prefetch (listing 7) and double buffering (section 5.3) in one."""
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,6 @@ from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.windows import takes_apart
 from tritonc.backend.dots.together import chained, waits
 from tritonc.backend.launch.persist import rare_programs
-from tritonc.backend.launch.product_threads import OTHERS, RESIDENT
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.channel import TRANSPOSED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.expander import Expander
@@ -113,11 +111,8 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
                 left.remove(one)
                 changed = True
     _read_directly(kernel)
-    brought = [[by_threads(store, staged, infos) for store in staged.stores] for staged in left]
-    most = max((_beside(kernel, staged, context.target, channels)
-                for staged, channels in zip(left, brought, strict=True)), default=1)
-    for staged, channels in zip(left, brought, strict=True):
-        changed |= _pipeline(kernel, staged, channels, most, infos, context)
+    for staged in left:
+        changed |= _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("pipeline", f"operand not loaded by TMA: {reason}", span, missed=True)
@@ -139,9 +134,7 @@ def _read_directly(kernel: Kernel) -> None:
     kernel.entry.ops = [op for op in kernel.entry.ops if left.isdisjoint(op.results)]
 
 
-def _pipeline(kernel: Kernel, staged: StagedLoop, channels: list[Channel], most: int,
-              infos: axis_info.Infos, context: Context) -> bool:
-    """`most`: blocks that shall be resident, by all loops."""
+def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, context: Context) -> bool:
     target: Target = context.target
     beside = _beside(kernel, staged, target)
     fit = stages_beside(staged.stage_bytes, beside, target)
@@ -157,6 +150,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, channels: list[Channel], most:
     distance = max(stages - 1 - flies, min(stages - 1, 1))
     if distance < 1:
         return False
+    channels = [by_threads(store, staged, infos) for store in staged.stores]
     transposed = _transposed_buffers(channels, infos) if distance == 1 else {}
     room = context.target.shared_per_block - LEFT
     if stages_that_fit(staged, room - sum(
@@ -182,7 +176,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, channels: list[Channel], most:
     expander.alone = max(beside, computing) < 2
     expander.run()
     if not expander.alone:
-        kernel.attributes["min_blocks"] = max(min(beside, most), computing)
+        kernel.attributes["min_blocks"] = max(beside, computing)
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
                    f"iteration{'s' * (distance > 1)} ahead", copied[0].span)
     return True
@@ -229,19 +223,14 @@ def _two_wait(kernel: Kernel, staged: StagedLoop, loads: list[Op], needs: int, t
         and _ALTERNATING * (2 * staged.stage_bytes + LEFT) <= target.shared_per_multiprocessor
 
 
-def _beside(kernel: Kernel, staged: StagedLoop, target: Target, channels: Sequence[Channel] = ()
-            ) -> int:
-    """How many blocks shall be resident, by what this loop copies; two where three have not enough
-    registers for what threads hold on its way to shared memory.  Gradients of filters in NCHW order
-    by 64 x 128 x 64, whose addresses were computed again in each step: 939 instructions, 443."""
+def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """How many blocks shall be resident, by what this loop copies."""
     loads = [load for load in map(source_load, staged.stores) if load is not None]
     if not staged.asynchronous or "cluster" in kernel.attributes or not any(map(in_steps, loads)):
         return 1
     warps: int = kernel.attributes["num_warps"]
     sums = max(prod(shape(op.result.type)) for op in staged.loop.ops() if op.name == "wgmma")
-    found = blocks_beside(staged.stage_bytes, warps, sums // (warps * target.warp_size), target)
-    held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
-    return min(found, 2) if held and registers(kernel, staged, held) + OTHERS > RESIDENT else found
+    return blocks_beside(staged.stage_bytes, warps, sums // (warps * target.warp_size), target)
 
 
 def _transposed_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:

@@ -18,7 +18,7 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("cluster_reduce", ("a", "*mailbox"),
            lambda types, attributes, stated: (types[0],),
-           "The sum, by `kind`, of the a of all `size` blocks of the cluster, in the elements "
+           "The reduction, by `kind`, of the a of all `size` blocks of a cluster, in the elements "
            "that this block owns: its number has the bit i where theirs, row-major, has the bit "
            "`owner[i]`.  Other elements are undefined.  `waits`: first for cluster_arrive.", None,
            ("kind", "size", "owner"), ("waits",),
@@ -44,8 +44,6 @@ _ROWS: list[OpInfo] = [
            "`stored`: from where it is stored to a second buffer (see raw_operands), with another "
            "axis than `transposed` contiguous.",
            lambda m, op, a: a, optional=("stored", "transposed")),
-    OpInfo("detach", ("a",), own.same_types,
-           "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),

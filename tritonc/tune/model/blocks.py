@@ -6,14 +6,7 @@ from math import prod, sqrt
 from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.slice_k import COMPUTED, FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.swap_operands import LEAST_ROWS
-from tritonc.backend.launch.product_threads import (
-    ACCUMULATORS,
-    FRAGMENT,
-    OTHERS,
-    RESIDENT,
-    WORD,
-    warpgroups,
-)
+from tritonc.backend.launch.product_threads import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.pipeline.stages import (
     ALONE_IN_FLIGHT,
     ALONE_STAGES,
@@ -97,7 +90,8 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
             MOST_ASYNCHRONOUS, IN_FLIGHT)
         stages = room // stage if persistent else min(most, room // stage, 2 - -in_flight // stage)
-        if dot.computed and (beside := computed_beside(dot, stage, groups, target)) > 1:
+        if dot.computed and (beside := blocks_beside(
+                stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages, gathers=groups == 1)
@@ -146,14 +140,6 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1,
                late=registers > _LATE)
-
-
-def computed_beside(dot: Feature, stage: int, groups: int, target: Target) -> int:
-    """The blocks of a multiprocessor whose warpgroups find the rows that they copy."""
-    sums = prod(dot.extents[:-1]) // (128 * groups)
-    found = blocks_beside(stage, 4 * groups, sums, target)
-    brought = places(dot) * (1 + dot.bytes / WORD) / (128 * groups) if dot.lone else 0
-    return min(found, 2) if brought and sums + brought + OTHERS > RESIDENT else found
 
 
 def _held(dot: Feature, sums: int, threads: int) -> int:

@@ -12,10 +12,13 @@ from tritonc.analysis.quotients import is_of_program
 from tritonc.analysis.values import int_of, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.launch.coarsen import AXES
+from tritonc.backend.memory.versions.assumed import Text
+from tritonc.backend.memory.versions.assumed_facts import assumed_facts
+from tritonc.backend.memory.versions.assumed_strides import multiples_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import scalar
 from tritonc.later import Later
 from tritonc.tune.model.blocks import LEAST, computing
@@ -102,19 +105,27 @@ def cluster_sizes(kernel: Kernel, target: Target, axes: int = 0) -> tuple[int, .
 
 def _adds_many(kernel: Kernel) -> bool:
     """Whether a product of 16-bit numbers is likely a sum of many: of rows of both operands, as of
-    all pixels of a batch, or over a product of sizes, where no sizes number a program's rows."""
+    all pixels of a batch, or over a product of sizes, where no sizes number a program's rows.
+    Looked at as if sizes were multiples: rows of taps and channels lie along K."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
     if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes not in (WORD // 2, WORD):
         return False
-    infos = analyze(kernel)
-    loads = [op for op in slice_of(dots[0].operands[:2], None, ("dot", "load"), False)
-             if op.name == "load"]
-    if not any(inner_first(dots[0], infos)) and any(
-            max(infos[op.operands[0]].contiguity, default=1) > 1 for op in loads):
+    supposed = Text(kernel).supposing(multiples_of(
+        assumed_facts(kernel, False, operands=True).multiples)).kernel
+    infos = analyze(supposed)
+    (dot,) = (op for op in supposed.ops() if op.name == "dot")
+    if not any(inner_first(dot, infos)) and any(
+            max(infos[op.operands[0]].contiguity, default=1) > 1 for op in _loads(dot)):
         return True
     return sum(len(loop.arguments) for loop in loops_around(kernel)) > 1 and not any(
         is_of_program(op) and int_of(op.operands[1]) is None
-        for op in slice_of([v for op in loads for v in op.inputs()], None, ("load",), False))
+        for op in slice_of([v for op in _loads(dots[0]) for v in op.inputs()], None, ("load",),
+                           False))
+
+
+def _loads(dot: Op) -> list[Op]:
+    return [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
+            if op.name == "load"]
 
 
 _known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()

@@ -268,23 +268,24 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
         row for row in rows if unlisted(row) == each and row.threads <= _MOST_THREADS
         and ((each > 1 and _is_plain(row)) or results(row) <= (
-            LARGE if of_words(row) or LONG in sizes else MOST_SENT))
+            LARGE if of_words(row) or (LONG in sizes and row.kind == "wgmma") else MOST_SENT))
         and (not of_words(row) or _is_square(row))
         and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
-    if LONG in sizes:
+    if LONG in sizes and whole.kind == "wgmma":
         launches = [*launches_of(form, grids.FILTERS, whole)]
         return fewest([with_times(_in_rounds(row), launches) for row in known],
                       [with_times(row, launches) for row in own], 1, 3, _WORTH_CLUSTERS[1])
     # One for the fewest programs, whose clusters run all at once; then for more programs.
-    chosen = fewest([with_times(_at_once(row), launches) for row in known],
-                    [with_times(row, launches) for row in own], 1, 1, _WORTH_CLUSTERS[0])
+    few = [*launches_of(form, grids.SUMS, whole)] if LONG in sizes else launches
+    chosen = fewest([with_times(_at_once(row), few) for row in known],
+                    [with_times(row, few) for row in own], 1, 1, _WORTH_CLUSTERS[0])
     for first in chosen[:1]:
         more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
                 if results(row) >= results(first) and row.binding != first.binding
                 and row.cost.processors >= first.cost.processors]
         chosen += fewest([with_times(row, launches) for row in more],
                          [with_times(row, launches) for row in (*own, first)], 1,
-                         1, _WORTH_CLUSTERS[1])
+                         1 + (LONG in sizes), _WORTH_CLUSTERS[1])
     return chosen
 
 

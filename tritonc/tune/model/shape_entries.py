@@ -29,6 +29,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
+from tritonc.tune.model.copying_entries import STAGES
 from tritonc.tune.model.loops import factors
 from tritonc.variants.variant import Binding, Fact, Variant, between
 
@@ -188,14 +189,15 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
                if op.name == "load" and len(shape(op.result.type)) > 1)
     least, wave = 1, target.multiprocessors * chosen.get(columns, 0)
     if columns:  # a piece for each multiprocessor, and none that ends inside
-        yield Variant(chosen, (*between(limit, wave * 3 // 4, wave),
-                               Fact(limit, "%", chosen[columns])))
+        yield Variant({**chosen, "num_stages": STAGES}, (
+            *between(limit, wave * 3 // 4, wave), Fact(limit, "%", chosen[columns])))
     for blocks, bytes_, pieces in _PIECES if columns else ():
         (rows,) = (name for name in names if name != columns)
         wide = _nearest(space[columns], bytes_ // size)
         most = None if pieces is None else round(pieces * target.multiprocessors) * wide
         if most is None or most >= least:
-            yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide),
+            copies = {} if most is None else {"num_stages": STAGES}
+            yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide), **copies,
                            "num_warps": _SUMMING_WARPS, "cluster_k": blocks},
                           between(limit, least, most))
             least = (most or 0) + 1

@@ -7,6 +7,7 @@ from math import prod
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel
 from tritonc.problem.known import KnownLaunch
+from tritonc.tune.model.copying_entries import with_copies
 from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.tune.model.shape_entries import few_entries, shape_entries
 from tritonc.variants.variant import Fact, Variant
@@ -21,8 +22,11 @@ def stream_entries(kernel: Kernel, space: Mapping[str, Sequence[int]],
     binding = {**chosen, **long.binding}
     few = [one._replace(facts=(*long.facts, *one.facts)) for one in few_entries(
         lower(binding) if space else kernel, space, lower, binding, target)]
-    return [*few, *(rows or shape_entries(
-        lower(chosen) if space else kernel, space, lower, chosen, target))]
+    if rows:
+        return [*few, *rows]
+    kernel = lower(chosen) if space else kernel
+    entries = [*few, *shape_entries(kernel, space, lower, chosen, target)]
+    return with_copies(entries, kernel, lower, chosen, target)
 
 
 def entry_at(entries: Sequence[Variant], kernel: Kernel, launch: KnownLaunch) -> Variant | None:

@@ -3,10 +3,10 @@
 from math import prod
 
 from tritonc.backend.launch.product_threads import warpgroups
+from tritonc.backend.pipeline.stages import blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction, arrange
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.blocks import computed_beside
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.feature import (
     APART,
@@ -86,7 +86,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST_REGISTERS:
         few *= _ALONE
     if wide and dot.computed:
-        beside = computed_beside(dot, stage, threads // 128, target)
+        beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
     found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late

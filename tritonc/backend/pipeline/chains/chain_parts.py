@@ -84,12 +84,10 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     late = {products[1]}
     if len(products) > 2:
         chain = Chain.of(kernel, body)
-        late = chain.late.intersection(products) if chain is not None else set()
+        late = chain.late if chain is not None else set()
         if not late or len(late) == len(products):
             return None
         waits = _part_waits(body)
-        readers = uses(kernel)
-        waits = [wait for wait in waits if not _goes_on(wait, readers)]
     if len(waits) != len(products) or any(wait.operands != [product.result]
                                           for product, wait in zip(products, waits, strict=True)):
         return None

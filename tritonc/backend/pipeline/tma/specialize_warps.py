@@ -36,8 +36,10 @@ Needs allocate_shared."""
 
 from collections.abc import Iterable
 
+from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import in_steps
+from tritonc.analysis.signs import known_signs, loop_order
 from tritonc.analysis.values import closure
 from tritonc.backend.launch.choose_pingpong import refuse
 from tritonc.backend.launch.persist import counts_programs
@@ -52,7 +54,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
     registers,
 )
-from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT
+from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT, forward, recognize
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.cfg import Cfg, incoming, reached
 from tritonc.ir.context import Context
@@ -239,18 +241,36 @@ def _overlap(a: Op, b: Op) -> bool:
 
 
 def copied_by_threads(kernel: Kernel, infos: axis_info.Infos) -> set[Block]:
-    """The bodies in which threads find rows of operands or copy less than TMA can, if TMA brings
-    all in another one: where a producer warp makes the copies of one, it makes those of all."""
+    """The bodies in which threads find rows of operands or copy less than TMA can, or in which TMA
+    might begin before a tensor, if it brings all in another one: where a producer warp makes the
+    copies of one, it makes those of all."""
     cfg = Cfg(kernel)
     products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
     found = [block for block in products if _in_pieces(block, infos) or any(
-        op.name == "load" and in_steps(op) for op in block.ops)]
+        op.name == "load" and in_steps(op) for op in block.ops) or _backward(
+        kernel, cfg, block, infos)]
     if len(found) == len(products):
         return set()
     sides = [[side for test in cfg.order if test.terminator.attributes.get("facts")
               for side in test.successors if cfg.dominates(side, block)] for block in found]
     return {block for starts in sides if starts for block in cfg.order
             if cfg.dominates(starts[-1], block)}
+
+
+def _backward(kernel: Kernel, cfg: Cfg, block: Block, infos: axis_info.Infos) -> bool:
+    """Whether boxes of an operand may begin before its tensor, as far as the body knows."""
+    loop = cfg.innermost.get(block)
+    if loop is None or loop.preheader is None:
+        return False
+    known, iteration = known_signs(kernel, cfg, loop.preheader, loop_order(loop)), Iteration(loop)
+    affinity = Affinity(iteration, known)
+    for op in block.ops:
+        load = op.operands[1].op if op.name == "shared_store" else None
+        strip = recognize(load, scalar(load.result.type).bytes, affinity, iteration, infos,
+                          cut=True) if load is not None and load.name == "load" else ""
+        if not isinstance(strip, str) and not forward(strip, known):
+            return True
+    return False
 
 
 def _in_pieces(block: Block, infos: axis_info.Infos) -> bool:

@@ -153,3 +153,9 @@ def test_bfloats_are_compared_where_subnormals_are_flushed(target: str, tmp_path
     for options in ({"fast_math": True}, {"denormal": "flush"}):
         result = driver.compile(source, Options(arch=target, **options), ("ptx",))
         ptxas(result.outputs["ptx"], target, tmp_path)
+
+
+def test_debug_information_assembles_for_old_targets(tmp_path: Path) -> None:
+    source = SourceFile("k.tc", "kernel void k(float* x) { *x = 1; }")
+    ptxas(driver.compile(source, Options(arch="sm_75", debug=True), ("ptx",)).outputs["ptx"],
+          "sm_75", tmp_path)

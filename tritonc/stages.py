@@ -79,12 +79,18 @@ def in_turn(batches: "Sequence[Module]") -> "Iterator[Module]":
         gc.unfreeze()
 
 
+DEBUG_PTX = 75  # the first version whose sections have differences of labels, as DWARF has
+
+
 def context_of(options: Options) -> "Context":
     """What passes may know of the options; meta-parameters come with each kernel."""
     from tritonc.backend.target.target import find
     from tritonc.ir.context import Context
 
+    target = find(options.arch, options.ptx)
+    if options.debug and options.ptx is None and target.ptx < DEBUG_PTX:
+        target = find(options.arch, f"{DEBUG_PTX // 10}.{DEBUG_PTX % 10}")
     return Context(
-        target=find(options.arch, options.ptx), contract=options.fp_contract,
+        target=target, contract=options.fp_contract,
         fast_math=options.fast_math, flushes=options.flushes, precise_math=options.precise_math,
         device_assert=options.device_assert)

@@ -93,10 +93,12 @@ def test_clusters_where_there_are_some() -> None:
     assert clusters(MATMUL) == 1
 
 
-def test_no_clusters_where_the_loop_is_no_sum() -> None:
-    text = MATMUL.replace("C += dot(A, B);", "C = max(C, dot(A, B));")
+@pytest.mark.parametrize(("step", "count"), [
+    ("C = max(C, dot(A, B));", 4), ("C = C * 0.5f + dot(A, B);", 1)])
+def test_clusters_where_a_loop_combines_in_any_order(step: str, count: int) -> None:
+    text = MATMUL.replace("C += dot(A, B);", step)
     assert text != MATMUL
-    assert clusters(text, M=64, N=1760, K=1760) == 1
+    assert clusters(text, M=64, N=1760, K=1760) == count
 
 
 def test_macros_of_the_command_line_are_sizes_too() -> None:

@@ -15,6 +15,7 @@ from tritonc.ir.types import Tile, shape
 from tritonc.records import NamedTuple
 
 RUNS, PIECE = (8, 16, 32), 4  # neighbours of which pieces are loaded, each of so many or more
+_STARTS = ("slt", "sge", "ult", "uge")  # comparisons that change at a multiple of what divides it
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -98,13 +99,14 @@ class Runs:
             return least if source is None else max(least, self.of(op.operands[0], source, most))
         if op.guard is not None:
             most = self.of(op.guard, axis, most)
-        if op.name in ("sdiv", "udiv", "icmp"):
+        if op.name in ("sdiv", "udiv") or (
+                op.name == "icmp" and op.attributes["predicate"] in _STARTS):
             (a, b), inner = op.operands, self.infos.get(op.operands[0])
             needs = self.signs.needs(a) if op.name == "sdiv" else {}
             if needs is None or not all(map(self.assumable, needs)):
                 return least
             if inner is not None:
-                run, by = gcd(inner.contiguity[axis], most), int_of(b)
+                run, by = gcd(inner.contiguity[axis], self.of(b, axis, most)), int_of(b)
                 if op.name == "icmp" or by is None:
                     run = gcd(run, inner.divisibility[axis])
                     wanted = run if op.name != "icmp" else min(run, assume)

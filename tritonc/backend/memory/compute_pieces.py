@@ -194,7 +194,7 @@ def _without_products(kernel: Kernel, context: Context, estimate: Estimate) -> b
     readers, changed = uses(kernel), False
     for block in rare(estimate.cfg, estimate.cfg.order):
         if block in estimate.cfg.innermost and (
-                estimate.registers(block) > GENERAL * room):
+                estimate.registers(block) > room):
             floats = [op for op in block.ops if op.results and is_float(op.results[0].type)]
             changed |= _mark(block, floats, readers, estimate)
     return changed

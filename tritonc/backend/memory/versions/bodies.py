@@ -51,7 +51,7 @@ def other_bodies(kernel: Kernel, context: Context, found: Assumed, tensor: bool,
         # recurrences load ahead of what they store.
         others.append(Assumed(signs=found.signs, apart=found.apart))
     tests = [body.tested for body in others]  # what has been tested before does not hold
-    return [body for i, body in enumerate(others) if body.tested not in tests[:i]]
+    return [body for i, body in enumerate(others) if body.subjects and body.tested not in tests[:i]]
 
 
 def drop_promised(kernel: Kernel, found: Assumed) -> None:

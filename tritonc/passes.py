@@ -21,7 +21,7 @@ ONLY: dict[str, tuple[str, ...]] = {
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
                      "join_products"), ("dot",)),
-    "tabulate_masks": ("fma_dot", "mma_dot", "wgmma"),
+    **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
@@ -235,8 +235,10 @@ BACKEND: list[Pass] = [
          "that is rotated has one block", "after pipeline: a pipelined loop has few blocks",
          level=2),
     _row("backend.memory.clamped_loads", "makes branches, too", level=2),
-    _row("backend.memory.masks.tabulate_masks", "after skip_masks: bounds show which tiles are "
-         "full", level=2),
+    _row("backend.memory.masks.join_bounds", "after skip_masks: bounds show which tiles are full",
+         level=2),
+    _row("backend.memory.masks.tabulate_masks", "after join_bounds: one comparison for both ends "
+         "of an index", level=2),
     _row("opt.dce", "what was compared does not take registers for comparisons that nobody reads",
          level=2),
     # --- exchanges between threads ---

@@ -26,7 +26,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "double_buffer_fragments": ("fma_dot",),
+    "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_pingpong": ("dot",), "pingpong_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
                      "spread_late", "overlap_sums", "pingpong_chains"), ("wgmma",)),
@@ -264,7 +264,10 @@ BACKEND: list[Pass] = [
          "on its width", "no later pass moves loads and stores"),
     _row("backend.memory.rematerialize", "after delay_loads: delayed loads may free enough "
          "registers"),
+    _row("backend.layout.detach_results", "after double_buffer_fragments: accumulators pass "
+         "through several products", "after vectorize: narrow stores take any register", level=2),
     _row("backend.memory.compute_pieces", "after rematerialize: it copies whole operations",
+         "after detach_results: results are read where they were detached",
          "no later pass moves operations: live ranges are final"),
     _row("backend.layout.pack_halves", "after compute_pieces: operations that are emitted in "
          "pieces are not packed", "after vectorize: a wide access loads neighbours in one word",

@@ -162,6 +162,8 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_logistic", "before dce, which removes the exponential", level=2),
     _row("opt.dce", "in the backend: layouts are chosen for what is used"),
     # --- extents that are powers of two; who computes what ---
+    _row("backend.memory.load_early", "before split_reductions: loads move over reductions, not "
+         "over exchanges"),
     _row("backend.memory.masks.pad_tiles", "after fold_masked_loads: padding then adds no select "
          "for masked elements", "after specialize: whether a tile is full depends on its extents "
          "in the source", level=0),

@@ -21,12 +21,12 @@ ONLY: dict[str, tuple[str, ...]] = {
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
                      "join_products"), ("dot",)),
-    "tabulate_masks": ("fma_dot", "mma_dot", "wgmma"),
+    **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "double_buffer_fragments": ("fma_dot",),
+    "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_pingpong": ("dot",), "pingpong_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
                      "spread_late", "overlap_sums", "pingpong_chains"), ("wgmma",)),
@@ -162,6 +162,8 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_logistic", "before dce, which removes the exponential", level=2),
     _row("opt.dce", "in the backend: layouts are chosen for what is used"),
     # --- extents that are powers of two; who computes what ---
+    _row("backend.memory.load_early", "before split_reductions: loads move over reductions, not "
+         "over exchanges"),
     _row("backend.memory.masks.pad_tiles", "after fold_masked_loads: padding then adds no select "
          "for masked elements", "after specialize: whether a tile is full depends on its extents "
          "in the source", level=0),
@@ -235,8 +237,10 @@ BACKEND: list[Pass] = [
          "that is rotated has one block", "after pipeline: a pipelined loop has few blocks",
          level=2),
     _row("backend.memory.clamped_loads", "makes branches, too", level=2),
-    _row("backend.memory.masks.tabulate_masks", "after skip_masks: bounds show which tiles are "
-         "full", level=2),
+    _row("backend.memory.masks.join_bounds", "after skip_masks: bounds show which tiles are full",
+         level=2),
+    _row("backend.memory.masks.tabulate_masks", "after join_bounds: one comparison for both ends "
+         "of an index", level=2),
     _row("opt.dce", "what was compared does not take registers for comparisons that nobody reads",
          level=2),
     # --- exchanges between threads ---
@@ -262,7 +266,10 @@ BACKEND: list[Pass] = [
          "on its width", "no later pass moves loads and stores"),
     _row("backend.memory.rematerialize", "after delay_loads: delayed loads may free enough "
          "registers"),
+    _row("backend.layout.detach_results", "after double_buffer_fragments: accumulators pass "
+         "through several products", "after vectorize: narrow stores take any register", level=2),
     _row("backend.memory.compute_pieces", "after rematerialize: it copies whole operations",
+         "after detach_results: results are read where they were detached",
          "no later pass moves operations: live ranges are final"),
     _row("backend.layout.pack_halves", "after compute_pieces: operations that are emitted in "
          "pieces are not packed", "after vectorize: a wide access loads neighbours in one word",

@@ -61,12 +61,12 @@ kernel void counted(const unsigned char* x, int* y, int N) {
 """
 
 
-def machine(source: str, tmp_path: Path) -> str:
+def machine(source: str, tmp_path: Path, *more: str) -> str:
     """The kernel at the end of the backend, of four warps."""
     file = tmp_path / "k.tc"
     file.write_text(source)
     done = tritonc(str(file), "--arch=sm_80", "--tune=num_warps=4", "--stop-after=insert_barriers",
-                   "-o", "-")
+                   *more, "-o", "-")
     assert done.code == 0, done.err
     return done.out
 
@@ -92,13 +92,15 @@ def test_what_overlaps_is_computed_in_order(source: str, step: int, elements: in
 
 
 @pytest.mark.parametrize("shift", [-2048, -768, -256, -4, 0, 4, 256, 260, 512, 768, 1024, 2048])
-def test_loads_run_ahead_of_stores_that_they_do_not_meet(shift: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stages, by", [((), " load "), (("--tune=num_stages=4",), "async_copy")])
+def test_loads_run_ahead_of_stores_that_they_do_not_meet(
+        shift: int, stages: tuple[str, ...], by: str, tmp_path: Path) -> None:
     memory, count = Memory(), 1300
     data = np.random.default_rng(0).integers(0, 9, 8192).astype(np.float32)
     start = memory.allocate(data.copy(), "data")
     x, y = 3000, 3000 + shift
-    text = machine(RECURRENT, tmp_path)
-    assert text.count("async_copy") > 4  # in front of the loop, too
+    text = machine(RECURRENT, tmp_path, *stages)
+    assert text.count(by) > 4  # in front of the loop, too
     run(parse(text), "recurrent", [start + 4 * x, start + 4 * y, count], memory, (1,),
         table=ALL_OPS, handlers=simulate.handlers())
     want, h = data.copy(), np.zeros(256, np.float32)

@@ -172,6 +172,23 @@ def test_what_is_turned_is_copied_as_it_is_and_turned_by_its_thread() -> None:
     assert not private(lowered(matmul(), target="sm_75"))
 
 
+def test_sums_of_products_are_detached_from_wide_stores() -> None:
+    done = lowered(matmul(64, 64, 32), check=True)
+    for op in ops(done, "detach"):
+        assert op.operands[0].op is not None and op.operands[0].op.name == "phi"
+    stored = [op.operands[1].op for op in ops(done, "store") if op.attributes.get("vector", 1) > 1]
+    assert stored and all(op is not None and op.name == "detach" for op in stored)
+    narrow = [op.operands[1].op for op in ops(done, "store") if op.attributes.get("vector", 1) == 1]
+    assert all(op is None or op.name != "detach" for op in narrow)
+
+
+def test_sums_of_products_are_detached_from_exchanges() -> None:
+    done = lowered(matmul(64, 64, 32))
+    sums = [op.operands[0] for op in ops(done, "detach")]
+    assert len(sums) == 2  # the fast body stores them, the general one exchanges them
+    assert not any(op.operands[1] in sums for op in ops(done, "shared_store"))
+
+
 def test_what_is_turned_goes_through_registers_where_its_copy_does_not_fit() -> None:
     program = matmul(tile=(64, 128, 64), b_transposed=True)
     assert private(lowered(program, target="sm_90")) == 2

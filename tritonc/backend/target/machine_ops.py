@@ -44,6 +44,8 @@ _ROWS: list[OpInfo] = [
            "`stored`: from where it is stored to a second buffer (see raw_operands), with another "
            "axis than `transposed` contiguous.",
            lambda m, op, a: a, optional=("stored", "transposed")),
+    OpInfo("detach", ("a",), own.same_types,
+           "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),

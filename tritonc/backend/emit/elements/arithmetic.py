@@ -272,6 +272,11 @@ def _fma_bf16(body: Body) -> None:
     body.give(result.cast("fptrunc", "bfloat"))
 
 
+def detach(f: FunctionEmitter, op: Op) -> None:
+    """Times one, which neither LLVM nor the assembler takes away: a NaN may change its bits."""
+    each_register(f, op, lambda a: f.call("llvm.canonicalize.f32", "float", f"float {a}"))
+
+
 # ---- comparisons and selection -------------------------------------------------------------------
 
 
@@ -366,4 +371,4 @@ EMITTERS: dict[str, Emitter] = {
     "any_other": any_other, "scale": scale,
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,
-    "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi}
+    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi}

@@ -16,7 +16,7 @@ Two comparisons, of a row and a column of the image, share a word
 where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
 
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
-numbers.  Needs layouts and preheaders."""
+numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders."""
 
 from collections.abc import Iterable
 from math import prod

@@ -209,13 +209,14 @@ class Kernel:
         return chain.from_iterable(map(OPS, self.blocks))
 
     def replace(self, mapping: Mapping[Value, Value]) -> None:
-        """Replace the use of each key by its value; chains of replacements are followed."""
+        """Replace the use of each key by its value; chains of replacements are followed, to a
+        value that stays if it is one."""
         if not mapping:
             return
         resolved: dict[Value, Value] = {}
         for old in mapping:
             new = mapping[old]
-            while new in mapping:
+            while new in mapping and mapping[new] is not new:
                 new = mapping[new]
             resolved[old] = new
         untouched = resolved.keys().isdisjoint

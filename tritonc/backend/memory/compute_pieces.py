@@ -14,12 +14,12 @@ Of two readers of such a tile, one of which reduces it, that one comes first: `m
 
 Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
 what a thread can have (in general bodies, GENERAL of that); beside a product, for what a loop adds
-to a sum of what is made of it.  Where there are no products, in loops of general bodies alone: they
-have the registers that fast bodies need; of others, the assembler finds a better order (GELU of
-4095 columns took 1.1 times as long so).  What others read too stays whole.  Loads of many registers
-come along if no global memory is written between them and the last operation, those of shared
-memory if nothing is written there, too.  All of that moves to that operation, so that the order of
-accesses is the one that stands in the block.
+to a sum of what is made of it.  Where there are no products, in loops of general bodies alone,
+where the estimate exceeds the registers that fast bodies need; of others, the assembler finds a
+better order (GELU of 4095 columns took 1.1 times as long so).  What others read too stays whole.
+Loads of many registers come along if no global memory is written between them and the last
+operation, those of shared memory if nothing is written there, too.  All of that moves to that
+operation, so that the order of accesses is the one that stands in the block.
 
 The assembler moves loads up as far as it can, beside what fills the registers already.  In general
 bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,

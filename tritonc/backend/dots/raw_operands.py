@@ -178,7 +178,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                         op.attributes["neighbours"] = (1, 0)
                 _insert(cfg, made, op, in_registers, infos if transposed else None)
                 changed = True
-        for load in _beside(block, infos):
+        for load in _read_by_threads(block, infos):
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
                 _insert(cfg, Computed([load], readers[load.result]), None, True)
                 changed = True
@@ -203,16 +203,19 @@ def _gathered(operand: Value, loop: Loop) -> bool:
         op.operands[0]) is None for op in slice_of([operand], set(loop.ops()), ("load",)))
 
 
-def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
-    """Loads of what is added to, or multiplied with, the results of chained products on wgmma,
-    which in their layout would take small pieces of rows: as many bytes as copies move at once are
-    for several threads."""
-    if not chained(block) or not any(op.name == "dot" and "instruction" in op.attributes
-                                     for op in block.ops):
+def _read_by_threads(block: Block, infos: axis_info.Infos) -> list[Op]:
+    """Loads beside products on tensor cores that no product takes as they are, nor with a channel:
+    copies bring them, while threads would wait for memory.  And lines of what is added to, or
+    multiplied with, the result of one of two chained products."""
+    dots = [op for op in block.ops if op.name == "dot"]
+    if not any("instruction" in op.attributes for op in dots):
         return []
-    pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
-    return [op for op in added_loads(block, lines=pair) if copyable(op, infos, (1, 2))
-            and not (len(shape(op.result.type)) == 1 and _asks(op, block))]
+    taken = {origin(v, (*MOVES, "fpcast")).op for op in dots for v in op.operands[:2]}
+    taken |= {op.operands[0].op for op in block.ops if op.name == "channel"}
+    lines = added_loads(block, lines=True) if chained(block) and len(dots) == 2 else []
+    return [op for op in block.ops if op.name == "load" and op not in taken and (
+        copyable(op, infos) or (op in lines and copyable(op, infos, (1,))
+                                and not _asks(op, block)))]
 
 
 def _asks(load: Op, block: Block) -> bool:

@@ -205,7 +205,8 @@ def _gathered(operand: Value, loop: Loop) -> bool:
 
 def _read_by_threads(block: Block, infos: axis_info.Infos) -> list[Op]:
     """Loads beside products on tensor cores that no product takes as they are, nor with a channel:
-    copies bring them, while threads would wait for memory.  And lines of what is added to, or
+    copies bring them, while threads would wait for memory.  Of small ones, and of lines of a piece,
+    which TMA does not bring, threads load the next in time.  And lines of what is added to, or
     multiplied with, the result of one of two chained products."""
     dots = [op for op in block.ops if op.name == "dot"]
     if not any("instruction" in op.attributes for op in dots):
@@ -213,9 +214,11 @@ def _read_by_threads(block: Block, infos: axis_info.Infos) -> list[Op]:
     taken = {origin(v, (*MOVES, "fpcast")).op for op in dots for v in op.operands[:2]}
     taken |= {op.operands[0].op for op in block.ops if op.name == "channel"}
     lines = added_loads(block, lines=True) if chained(block) and len(dots) == 2 else []
+    most = max(_bytes(v) for op in dots for v in op.operands[:2])
     return [op for op in block.ops if op.name == "load" and op not in taken and (
-        copyable(op, infos) or (op in lines and copyable(op, infos, (1,))
-                                and not _asks(op, block)))]
+        (SMALL * _bytes(op.result) >= most and copyable(op, infos) and scalar(op.result.type).bytes
+         * max(infos[op.operands[0]].contiguity) > PIECE) or (
+            op in lines and copyable(op, infos, (1,)) and not _asks(op, block)))]
 
 
 def _asks(load: Op, block: Block) -> bool:

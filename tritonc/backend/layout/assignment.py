@@ -224,10 +224,26 @@ class Assignment:
                 for v in op.operands]
 
     def own_layout(self, value: Value) -> Layout:
-        """The primary layout, or a default one."""
+        """The primary layout, or a default one: that of a load which a channel brings, or plain."""
         entry, extents = self.primary.get(value), shape(value.type)
-        return entry[1] if entry else layout_choice.plain(
+        return entry[1] if entry else self.brought(value) or layout_choice.plain(
             extents, self.warps, 1 if self.strided(extents) else layout_choice.NEIGHBOURS)
+
+    def brought(self, value: Value) -> Layout | None:
+        """The layout of a load of which a value is made, element by element, behind a channel."""
+        stack, seen = [(value, False)], set[Value]()
+        while stack and self.accesses.copied:
+            made, turned = stack.pop()
+            op = made.op
+            if op is None or made in seen or made in self.primary or len(shape(made.type)) != 2:
+                continue
+            seen.add(made)
+            if op.name == "channel":
+                layout = self.own_layout(op.operands[0])
+                return layout_ops.transpose(layout, (1, 0)) if turned else layout
+            if op.name == "trans" or op.info.elementwise:
+                stack += [(v, turned != (op.name == "trans")) for v in op.inputs()]
+        return None
 
     def strided(self, extents: tuple[int, ...]) -> bool:
         """Whether lines along the last axis are loaded, and no two of their elements lie beside

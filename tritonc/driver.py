@@ -315,11 +315,13 @@ class _Compilation:
             hooks.verify = between_passes()
         completed, added = True, self.result.variants.added
         warnings: dict[Kernel, list[Diagnostic]] = {kernel: [] for kernel in module.kernels}
+        tables = {table.name: table.data for table in module.constants if table.data is not None}
         failed: dict[Kernel, CompileError] = {}
 
         def run(kernel: Kernel) -> None:
             nonlocal completed
-            own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel])
+            own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel],
+                                  tables=tables)
             if variant := kernel.name in added:
                 own_context.remarks = []  # the general entry's tell of each place
             elif stage == "backend" and self._lower is not None and not (

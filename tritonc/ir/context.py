@@ -59,6 +59,8 @@ class Context:
     flushes: bool = False  # subnormal floats are zeros
     precise_math: bool = False
     device_assert: bool = False
+    # What symbols of constant memory hold that the host does not fill.
+    tables: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
     known_sizes: Mapping[str, int] = field(default_factory=dict)

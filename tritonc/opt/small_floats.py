@@ -106,7 +106,8 @@ def _bits(code: Value, readers: Sequence[Op], facts: Facts) -> int:
     masks = [int_of(v) for op in readers if code in op.operands for v in op.operands
              if op.name == "and" and v is not code]
     bits = [mask.bit_length() for mask in masks if mask is not None and mask >= 0]
-    if len(bits) == sum(code in op.operands for op in readers):
+    if bits and len(bits) == sum(
+            code in op.operands or code in (constant_lookup(op) or ()) for op in readers):
         return max(bits)
     low, high = facts.interval(code)
     return high.bit_length() if low >= 0 else element(code.type).bits

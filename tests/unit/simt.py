@@ -4,7 +4,8 @@ A value is a NumPy array with an element per thread (a list of them for vectors 
 threads part at a branch, the block that stands first in the text goes on, with those that wait for
 it; so they meet again where the branches join.  Shuffles, and barriers of all, insist that all
 threads are there; at a barrier of some, those that come wait until as many have come as it says.
-If all wait for ever, that is an error.  Accesses are checked for alignment and for lying in a buffer; bfloat is held in float32.
+If all wait for ever, that is an error.  Accesses are checked for alignment and for lying in a
+buffer; bfloat is held in float32.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 A value is a NumPy array with an element per thread (a list of them for vectors and structs).  Where
 threads part at a branch, the block that stands first in the text goes on, with those that wait for
-it; so they meet again where the branches join.  Barriers and shuffles insist that all threads are
-there.  Accesses are checked for alignment and for lying in a buffer; bfloat is held in float32.
+it; so they meet again where the branches join.  Shuffles, and barriers of all, insist that all
+threads are there; at a barrier of some, those that come wait until as many have come as it says.
+If all wait for ever, that is an error.  Accesses are checked for alignment and for lying in a
+buffer; bfloat is held in float32.
 """
 
 from __future__ import annotations
@@ -24,7 +26,17 @@ from tritonc.interp.memory import Memory
 SHARED = 1 << 20  # the address at which shared memory starts, so that 0 is no address
 
 
-PAUSE = object()  # what an instruction gives that threads have to try again
+@dataclass
+class Meeting:
+    """A barrier: who has come since it opened last and who waits, who may go on but has not yet;
+    and what those had to say for whom it opened."""
+
+    came: Any
+    waiting: Any
+    leaving: Any
+    said: Any
+    count: int = 0
+    votes: Any = None
 
 
 @dataclass
@@ -63,7 +75,9 @@ class Machine:
         self.all = np.ones(threads, bool)
         self.constants: dict[tuple[str, str], Lanes] = {}
         self.stalled = False  # whether threads have just waited in vain
-        self.met = np.zeros(threads, bool)  # at the barrier of all, of threads in different code
+        self.held: Any = None  # those that have to try the instruction again
+        self.meetings: dict[int, Meeting] = {}
+        self.registers = np.zeros(threads, np.int64)  # that each thread has
         self._parse(text)
 
     def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...],
@@ -78,7 +92,8 @@ class Machine:
                 for x in range(self.grid[0]):
                     self.block_id = (x, y, z)
                     self.shared = np.zeros(1 << 18, np.uint8)
-                    self.met[:] = False
+                    self.meetings.clear()
+                    self.registers[:] = (1 << 16) // self.threads & ~7
                     self.call(function, given, self.all)
 
     def _argument(self, t: str, a: Any) -> Any:
@@ -175,17 +190,17 @@ class Machine:
         env: dict[str, Lanes] = {name: a for (_, name), a in zip(function.parameters, arguments,
                                                                 strict=True)}
         first = next(iter(function.blocks))
-        waiting = {first: mask.copy()}
+        waiting = {(first, 0): mask.copy()}  # by block and instruction
         came_from = np.zeros(self.threads, np.int32)
         result: Lanes = None
-        turn = 0  # of blocks that wait in vain, which come after the others
-        late: dict[str, int] = {}
-        paused: dict[str, int] = {}  # where in its block
+        turn = vain = 0  # of those that wait in vain, which come after the others
+        late: dict[tuple[str, int], int] = {}
         while waiting:
-            label = min(waiting, key=lambda b: (late.get(b, 0), function.order[b]))
-            active = waiting.pop(label)
+            place = min(waiting, key=lambda p: (late.get(p, 0), function.order[p[0]], p[1]))
+            active = waiting.pop(place)
+            label, first = place
             self.stalled = False
-            first = paused.pop(label, 0)
+            turn += 1
             if not first:
                 self._phis(function, label, env, active, came_from)
             for at, (name, op, rest) in enumerate(function.blocks[label][first:], first):
@@ -199,16 +214,21 @@ class Machine:
                     for target, going in self._targets(env, rest, active):
                         if going.any():
                             came_from[going] = function.order[label]
-                            waiting[target] = waiting.get(target, False) | going
+                            waiting[target, 0] = waiting.get((target, 0), False) | going
                 else:
                     found = self._execute(env, op, rest, active)
-                    if found is PAUSE:
-                        waiting[label], paused[label] = active, at
-                        break
+                    if self.held is not None:
+                        waiting[label, at] = waiting.get((label, at), False) | self.held
+                        late[label, at] = turn
+                        active, self.held = active & ~self.held, None
+                        if not active.any():
+                            self.stalled = at == first
+                            break
                     if name:
                         env[name] = merge(active, found, env.get(name))
-            turn += 1
-            late[label] = turn if self.stalled else 0
+            late[place] = turn if self.stalled else 0
+            vain = vain + 1 if self.stalled else 0
+            assert vain <= 2 * len(waiting), f"waits for ever: {[*waiting]}"
         return result
 
     def _phis(self, function: Function, label: str, env: dict[str, Lanes], active: Any,
@@ -236,11 +256,32 @@ class Machine:
         yield parts[1].split("%")[1], active & condition
         yield parts[2].split("%")[1], active & ~condition
 
-    def meet(self, active: Any, count: int) -> Any:
-        """The one barrier at which threads meet that run different code."""
-        self.met |= active
-        self.stalled = bool(self.met.sum() < count)
-        return PAUSE if self.stalled else None
+    def meet(self, active: Any, numbers: Any, count: int, waits: bool = True, said: Any = False
+             ) -> None:
+        """Some come to barriers of these numbers, which open when `count` have; perhaps to wait."""
+        for number in np.unique(numbers[active]).tolist():
+            none = ~self.all
+            b = self.meetings.setdefault(number, Meeting(none, none, none, none.copy()))
+            here = active & (numbers == number)
+            new = here & ~b.leaving & ~b.waiting
+            b.leaving = b.leaving & ~here
+            if new.any():
+                assert not b.came.any() or b.count == count, "a barrier of two counts"
+                assert not (b.came & new).any(), f"threads come twice to barrier {number}"
+                b.came, b.count = b.came | new, count
+                b.said[new] = np.broadcast_to(said, new.shape)[new]
+                assert b.came.sum() <= count, f"too many threads at barrier {number}"
+                if b.came.sum() == count:
+                    b.votes, b.leaving = b.said[b.came], b.leaving | b.waiting
+                    b.came = b.waiting = none
+                elif waits:
+                    b.waiting = b.waiting | new
+            self.hold(here & b.waiting)
+
+    def hold(self, threads: Any) -> None:
+        """These have to try again."""
+        if threads.any():
+            self.held = threads if self.held is None else self.held | threads
 
     # instructions
 

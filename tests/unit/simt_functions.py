@@ -106,22 +106,24 @@ def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
 
 
 def _together(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
-    """All threads, or as many as a barrier says; of two roles, one arrives, the other waits."""
+    """All threads, or as many as a barrier says, of which some may only arrive."""
     if ".count" not in name:
         assert active.all(), f"{name} without all threads"
-    elif ".arrive" in name:
-        m.met |= active
+        return
+    _whole_warps(m, name, types, v, active)
+    (count,) = np.unique(v[1][active])
+    m.meet(active, v[0], int(count), ".arrive" not in name, v[-1] if len(v) > 2 else False)
+
+
+def _set_registers(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    """More come from those that others have given back."""
+    _whole_groups(m, name, types, v, active)
+    (count,) = np.unique(v[0][active])
+    free = (int(m.registers.size * ((1 << 16) // m.threads & ~7)) - int(m.registers.sum()))
+    if int(active.sum()) * int(count) - int(m.registers[active].sum()) > free:
+        m.hold(active)
     else:
-        for number in np.unique(v[0][active]):
-            here = active & (v[0] == number)
-            count = v[1][active][0]
-            if here.sum() < count:  # the barrier of roles
-                if (here != active).any():  # each warpgroup's turn, which lockstep has not
-                    _whole_groups(m, name, types, v, here)
-                    return None
-                return m.meet(active, count)
-            assert here.sum() == count, f"{name} without all threads"
-    return None
+        m.registers[active] = count
 
 
 def _whole_groups(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
@@ -149,6 +151,9 @@ def _vote(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> L
     kind = np.any if ".any." in name or ".or." in name else np.all
     of_all = ".barrier." in name
     (_together if of_all else _whole_warps)(m, name, types, v, active)
+    if of_all and ".count" in name:
+        return np.array([kind(m.meetings[n].votes) if n in m.meetings else False
+                         for n in v[0].tolist()])
     votes = v[-1][active] if of_all else v[1].reshape(-1, 32)
     found = kind(votes, axis=-1)
     return np.full(m.threads, found) if of_all else np.repeat(found, 32)
@@ -341,7 +346,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.barrier.cta.red", _vote),
     ("llvm.nvvm.barrier", _together),
     ("llvm.nvvm.bar.warp.sync", _whole_warps),
-    ("llvm.nvvm.setmaxnreg", _whole_groups),
+    ("llvm.nvvm.setmaxnreg", _set_registers),
     ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.shfl", _shuffle),

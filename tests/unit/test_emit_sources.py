@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,31 @@ def test_loops_behind_each_other_on_one_buffer() -> None:
     path = ROOT / "bench" / "ways" / "attention" / "two_sets.tc"
     execute(Setting(path, (("H", "1"), ("S", "100"), ("T", "40"), ("TM", "128"), ("TN", "128"))),
             "sm_90a")
+
+
+_ARRIVE = r"(call void @llvm.nvvm.barrier.cta.arrive.aligned.count.i32 )(%\w+)(, i32 256.)"
+
+
+def test_turns_and_registers_of_roles() -> None:
+    """Each warpgroup goes on by itself between the barriers where it waits for others; what would
+    hang on a GPU is an error."""
+    setting = Setting(ROOT / "bench" / "ways" / "attention" / "bias.tc", (
+        ("D", "128"), ("TM", "128"), ("TN", "128"), ("H", "1"), ("S", "300")))
+    ((result, data),) = compiled(setting, "sm_90a", ("ll",))
+    text = result.outputs["ll"]
+    machine, found = launch(text, data)
+    assert not differences(data, found)
+    assert {*machine.registers[:256]} == {240} and {*machine.registers[256:]} == {24}
+    for pattern, put, message in (
+            (_ARRIVE, "call void @llvm.assume(i1 true)", "waits for ever"),
+            (_ARRIVE, r"\g<1>1\3", "come twice to barrier 1"),
+            (r"(barrier.cta.sync.aligned.count.i32 15, i32) 384", r"\1 385", "two counts"),
+            (r"call void @\S*setmaxnreg.dec.*", "call void @llvm.assume(i1 true)",
+             "waits for ever")):
+        broken, count = re.subn(pattern, put, text)
+        assert count
+        with pytest.raises(AssertionError, match=message):
+            launch(broken, data)
 
 
 def test_what_the_simulator_does_not_know() -> None:

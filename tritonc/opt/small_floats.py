@@ -49,7 +49,7 @@ def small_floats(kernel: Kernel, context: Context) -> bool:
     if context.flushes or not any(op.name == "dot" for op in kernel.ops()) or not any(
             op.name == "and" and element(op.result.type) == I32 for op in kernel.ops()):
         return False
-    tables = context.tables
+    tables = {one.name: one.data for one in context.constants if one.data is not None}
     facts, seen, replaced = Facts(kernel), set[Op](), dict[Value, Value]()
     for block in kernel.blocks:
         for op in reversed([*block.ops]):

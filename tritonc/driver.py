@@ -252,7 +252,7 @@ class _Compilation:
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         variants, batches = self.result.variants, self._batches(module)
-        context, known = context_of(self.options), self._known()
+        context, known = context_of(self.options, module.constants), self._known()
         context.known_sizes = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
@@ -321,8 +321,7 @@ class _Compilation:
         def run(kernel: Kernel) -> None:
             nonlocal completed
             own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel],
-                                  remarks=[] if kernel.name in added else remarks[kernel],
-                                  constants=module.constants)
+                                  remarks=[] if kernel.name in added else remarks[kernel])
             if stage == "backend" and kernel.name not in added and self._lower is not None and not (
                     self.options.variants or self.options.variant):  # entries of variants have one
                 own_context.small = small_body(kernel, self._lower, self.bindings.small,

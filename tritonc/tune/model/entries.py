@@ -334,7 +334,8 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
 
 def _of_one_step(known: Sequence[Candidate], own: Sequence[Candidate], form: Form
                  ) -> list[Candidate]:
-    """One for sums that a step holds: it loads nothing ahead, and other blocks compute meanwhile."""
+    """One for sums that a step holds: it loads nothing ahead, and other blocks compute while it
+    waits."""
     (loop,), (length,) = form.loops, grids.SHORT.lengths
     length = length if loop.arguments else loop.factor
     launches = [*launches_of(form, grids.SHORT._replace(lengths=(length,)))]

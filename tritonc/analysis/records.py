@@ -132,10 +132,13 @@ def places(kernel: Kernel, infos: Infos, blocks: Collection[Block] | None = None
 
 
 def _start(value: Value, axis: int, infos: Infos) -> int:
-    """What divides a value, or the beginnings of its runs along an axis."""
-    info = infos.get(value)
-    return _every(value, infos) if info is None or not shape(value.type) else \
-        info.start_divisibility(axis, info.contiguity[axis])
+    """What divides a value, or the beginnings of its runs along an axis; of a range, which has one
+    axis wherever it lies, its beginning."""
+    info, axes = infos.get(value), len(shape(value.type))
+    if info is None or not axes:
+        return _every(value, infos)
+    axis = axis if axis < axes else 0
+    return info.start_divisibility(axis, info.contiguity[axis])
 
 
 def _every(value: Value, infos: Infos) -> int:

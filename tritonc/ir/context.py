@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import ConstantTable, Kernel
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Diagnostic, Note, Span
 
@@ -27,6 +27,15 @@ class Remark(NamedTuple):
     def diagnostic(self) -> Diagnostic:
         """As it is shown: among the messages, or as JSON."""
         return Diagnostic(self.pass_name, "remark", self.message, self.span)
+
+
+class Again(Exception):
+    """What a pass raises that finds a decision of an earlier one wrong: the kernel goes through the
+    passes again from there (`pass_manager.PIPELINE`), with other meta-parameters."""
+
+    def __init__(self, why: str, **meta: int) -> None:
+        self.meta = meta
+        super().__init__(why)
 
 
 class PingpongKernel(NamedTuple):
@@ -59,6 +68,7 @@ class Context:
     flushes: bool = False  # subnormal floats are zeros
     precise_math: bool = False
     device_assert: bool = False
+    constants: Sequence[ConstantTable] = ()  # of the module
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
     known_sizes: Mapping[str, int] = field(default_factory=dict)

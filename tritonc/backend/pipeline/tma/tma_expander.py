@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
@@ -258,7 +257,7 @@ class TmaExpander(TmaLoop):
                     loads[-1:], size = pieces(b, load, *self.short[i])
                     more.append(b.value("mul", size, self.number(
                         access.box[0] * access.element.bytes)))
-        total = [reduce(partial(b.value, "add"), more)] if more else []
+        total = [b.joined("add", more)] if more else []
         b.insert(make_op("expect_full", [barrier, *total], guard=runs, bytes=fixed))
         for load in loads:
             b.insert(load)

@@ -211,7 +211,8 @@ class Assignment:
         if op.name == "dot":
             a, b, _ = op.operands
             left, right = dot_layouts.operands_in_registers(op, self.warps)
-            return [left or self.own_layout(a), right or self.own_layout(b), layout]
+            return [left or self.brought(a) or self.own_layout(a),
+                    right or self.brought(b) or self.own_layout(b), layout]
         if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
         if op.name == "reshape":
@@ -230,9 +231,9 @@ class Assignment:
                 for v in op.operands]
 
     def own_layout(self, value: Value) -> Layout:
-        """The primary layout, or a default one: that of a load which a channel brings, or plain."""
+        """The primary layout, or a default one."""
         entry, extents = self.primary.get(value), shape(value.type)
-        return entry[1] if entry else self.brought(value) or layout_choice.plain(
+        return entry[1] if entry else layout_choice.plain(
             extents, self.warps, 1 if self.strided(extents) else layout_choice.NEIGHBOURS)
 
     def brought(self, value: Value) -> Layout | None:

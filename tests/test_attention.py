@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from programs import ROOT, Setting, compiled, simulate
+from programs import ROOT, Setting, check, compiled, simulate
 from simulator.machine import handlers
 
 from tritonc import driver
@@ -67,6 +67,16 @@ def test_simulated(path: Path, values: str, target: str, thorough: bool) -> None
             BIAS, PREFILL, LISTED) and not thorough:
         pytest.skip("needs --thorough")  # what they are about is of sm_90a
     simulate(setting(path, values), target)
+
+
+def test_without_a_producer_warp_nothing_waits_before_the_copies(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `specialize_warps` refuses, the pipeline is made again: text that is rotated for roles
+    waits for copies that come later in it."""
+    monkeypatch.setattr("tritonc.backend.pipeline.tma.specialize_warps._apart", lambda *_: False)
+    for result, data in compiled(setting(PLAIN, "H=1,S=290,D=128,TM=128,TN=128"), "sm_90a"):
+        assert not any(op.name == "start_producer" for op in data.kernel.ops())
+        check(result, data)
 
 
 def loop_of_products(kernel: Kernel) -> list[Op]:

@@ -3,16 +3,18 @@
 The lists themselves, with the reasons for their order, are in `tritonc.passes`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from time import perf_counter
 
-from tritonc.ir.context import Context
+from tritonc.ir.context import Again, Context
+from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.types import Tile
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
 
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
+PIPELINE = "pipeline"  # the pass to which `Again` goes back
 PassFunction = Callable[[Kernel, Context], bool]
 
 
@@ -69,11 +71,18 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     hooks = hooks or Hooks()
     present: set[str] = set()  # the operations, if that is known
     unseen = True  # by hooks.verify, which meets what a pass was given, too
-    for label, row in zip(names or labels(passes), passes, strict=True):
+    rows = [*zip(names or labels(passes), passes, strict=True)]
+    kept: tuple[Kernel, int, int] | None = None  # as it was before PIPELINE, and what was said
+    at = 0
+    while at < len(rows):
+        label, row = rows[at]
+        at += 1
         if row.level <= level:
             if row.only and not present:
                 present = {op.name for op in kernel.ops()}
             idle = row.only and present.isdisjoint(row.only)
+            if row.name == PIPELINE and "wgmma" in present:
+                kept = copy_kernel(kernel), at - 1, len(context.remarks)
             if hooks.before is not None:
                 hooks.before(label, kernel)
             started = perf_counter()
@@ -83,6 +92,16 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
                 if hooks.verify is not None and (changed or unseen):
                     hooks.verify(kernel, context)
                     unseen = False
+            except Again as again:
+                if kept is None:
+                    raise fail("ir-stage", kernel.span, f"{again}: compile the source") from None
+                before, at, said = kept
+                kernel.blocks, kernel.attributes, kept = before.blocks, before.attributes, None
+                del context.remarks[said:]
+                context.remark(label, str(again), kernel.span, missed=True)
+                context = replace(context, meta={**context.meta, **again.meta})
+                present = set()
+                continue
             except (CompileError, RecursionError):
                 raise  # the driver says of the source that it is nested too deeply
             except Exception as error:

@@ -64,19 +64,20 @@ def read_ir(source: SourceFile, unknown: Iterable[str], diagnostics: Diagnostics
     return module
 
 
-def in_turn(batches: "Sequence[Module]") -> "Iterator[Module]":
+def in_turn(batches: "Sequence[Module]", alone: bool) -> "Iterator[Module]":
     """The kernels of a large source, some at a time.  What passes leave of them goes before the
-    next come; meanwhile what stays is frozen, so that no collection looks at it again."""
-    if len(batches) == 1:
-        yield batches[0]
-        return
+    next come.  If the compiler is `alone` in the process, what stays is frozen meanwhile, so that
+    no collection looks at it again."""
     try:
         for batch in batches:
             yield batch
-            gc.collect()
-            gc.freeze()
+            if batches[1:]:
+                gc.collect()
+            if batches[1:] and alone:
+                gc.freeze()
     finally:
-        gc.unfreeze()
+        if batches[1:] and alone:
+            gc.unfreeze()
 
 
 DEBUG_PTX = 75  # the first version whose sections have differences of labels, as DWARF has

@@ -2,14 +2,20 @@
 
 A value is a NumPy array with an element per thread (a list of them for vectors and structs).  Where
 threads part at a branch, the block that stands first in the text goes on, with those that wait for
-it; so they meet again where the branches join.  Barriers and shuffles insist that all threads are
-there.  Accesses are checked for alignment and for lying in a buffer; bfloat is held in float32.
+it; so they meet again where the branches join.  Shuffles, and barriers of all, insist that all
+threads are there; at a barrier of some, those that come wait until as many have come as it says.
+If all wait for ever, that is an error.  Accesses are checked for alignment and for lying in a
+buffer; bfloat is held in float32.
+
+With `chance`, warps (warpgroups, where these multiply) go on by themselves in an order that it
+says, and copies land at any time up to the wait for them: a barrier too few gives wrong results.
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +30,17 @@ from tritonc.interp.memory import Memory
 SHARED = 1 << 20  # the address at which shared memory starts, so that 0 is no address
 
 
-PAUSE = object()  # what an instruction gives that threads have to try again
+@dataclass
+class Meeting:
+    """A barrier: who has come since it opened last and who waits, who may go on but has not yet;
+    and what those had to say for whom it opened."""
+
+    came: Any
+    waiting: Any
+    leaving: Any
+    said: Any
+    count: int = 0
+    votes: Any = None
 
 
 @dataclass
@@ -53,8 +69,9 @@ _RMW: dict[str, Any] = {
 class Machine:
     """A module, the memory of a launch, and the threads of the block that runs."""
 
-    def __init__(self, text: str, memory: Memory, threads: int) -> None:
-        self.memory, self.threads = memory, threads
+    def __init__(self, text: str, memory: Memory, threads: int,
+                 chance: random.Random | None = None) -> None:
+        self.memory, self.threads, self.chance = memory, threads, chance
         self.functions: dict[str, Function] = {}
         self.globals: dict[str, int] = {}
         self.tables: dict[str, Any] = {}
@@ -63,7 +80,14 @@ class Machine:
         self.all = np.ones(threads, bool)
         self.constants: dict[tuple[str, str], Lanes] = {}
         self.stalled = False  # whether threads have just waited in vain
-        self.met = np.zeros(threads, bool)  # at the barrier of all, of threads in different code
+        self.held: Any = None  # those that have to try the instruction again
+        self.meetings: dict[int, Meeting] = {}
+        self.registers = np.zeros(threads, np.int64)  # that each thread has
+        size = threads if chance is None else min(threads, 128 if "wgmma" in text else 32)
+        self.units = [np.arange(threads) // size == i for i in range(-(-threads // size))]
+        self.unit = -1  # whose turn it is
+        # By unit or thread, copies of the group that is not committed, and those before it.
+        self.copies: dict[Any, list[list[Callable[[], None]]]] = {}
         self._parse(text)
 
     def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...],
@@ -78,8 +102,12 @@ class Machine:
                 for x in range(self.grid[0]):
                     self.block_id = (x, y, z)
                     self.shared = np.zeros(1 << 18, np.uint8)
-                    self.met[:] = False
+                    self.meetings.clear()
+                    self.registers[:] = (1 << 16) // self.threads & ~7
                     self.call(function, given, self.all)
+                    for who in [*self.copies]:
+                        self.wait(who, -1)
+                    self.copies.clear()
 
     def _argument(self, t: str, a: Any) -> Any:
         if t == "bfloat":
@@ -174,18 +202,24 @@ class Machine:
     def call(self, function: Function, arguments: list[Lanes], mask: Any) -> Lanes:
         env: dict[str, Lanes] = {name: a for (_, name), a in zip(function.parameters, arguments,
                                                                 strict=True)}
-        first = next(iter(function.blocks))
-        waiting = {first: mask.copy()}
+        first, outer = next(iter(function.blocks)), self.unit
+        waiting = {(i, first, 0): mask & unit for i, unit in enumerate(self.units)
+                   if (mask & unit).any()}  # by unit, block and instruction
         came_from = np.zeros(self.threads, np.int32)
         result: Lanes = None
-        turn = 0  # of blocks that wait in vain, which come after the others
-        late: dict[str, int] = {}
-        paused: dict[str, int] = {}  # where in its block
+        turn = vain = 0  # of those that wait in vain, which come after the others
+        late: dict[tuple[int, str, int], int] = {}
         while waiting:
-            label = min(waiting, key=lambda b: (late.get(b, 0), function.order[b]))
-            active = waiting.pop(label)
+            places = [*waiting]
+            if self.chance is not None and not vain:
+                chosen = self.chance.choice(places)[0]
+                places = [place for place in places if place[0] == chosen]
+            place = min(places, key=lambda p: (late.get(p, 0), function.order[p[1]], p[2]))
+            active = waiting.pop(place)
+            unit, label, at = place
+            self.unit, first = unit, at
             self.stalled = False
-            first = paused.pop(label, 0)
+            turn += 1
             if not first:
                 self._phis(function, label, env, active, came_from)
             for at, (name, op, rest) in enumerate(function.blocks[label][first:], first):
@@ -199,17 +233,46 @@ class Machine:
                     for target, going in self._targets(env, rest, active):
                         if going.any():
                             came_from[going] = function.order[label]
-                            waiting[target] = waiting.get(target, False) | going
+                            place_of = unit, target, 0
+                            waiting[place_of] = waiting.get(place_of, False) | going
                 else:
                     found = self._execute(env, op, rest, active)
-                    if found is PAUSE:
-                        waiting[label], paused[label] = active, at
-                        break
+                    if self.held is not None:
+                        here = unit, label, at
+                        waiting[here] = waiting.get(here, False) | self.held
+                        late[here] = turn
+                        active, self.held = active & ~self.held, None
+                        if not active.any():
+                            self.stalled = at == first
+                            break
                     if name:
                         env[name] = merge(active, found, env.get(name))
-            turn += 1
-            late[label] = turn if self.stalled else 0
+            late[place] = turn if self.stalled else 0
+            vain = vain + 1 if self.stalled and not self.land(vain > 0) else 0
+            assert vain <= 2 * len(waiting), f"waits for ever: {[*waiting]}"
+        self.unit = outer
         return result
+
+    def land(self, must: bool) -> bool:
+        """Perhaps let a copy land that is not waited for by its thread; whether one has."""
+        return False
+
+    def copy(self, who: Any, copy: Callable[[], None]) -> None:
+        """A thread or unit starts a copy of the group that it commits next."""
+        if self.chance is None or self.chance.random() < 0.5:
+            copy()
+        else:
+            self.copies.setdefault(who, [[]])[-1].append(copy)
+
+    def commit(self, who: Any) -> None:
+        self.copies.setdefault(who, [[]]).append([])
+
+    def wait(self, who: Any, pending: int) -> None:
+        """Until at most so many groups are left."""
+        groups = self.copies.get(who, [])
+        while len(groups) - 1 > pending:
+            for copy in groups.pop(0):
+                copy()
 
     def _phis(self, function: Function, label: str, env: dict[str, Lanes], active: Any,
               came_from: Any) -> None:
@@ -236,11 +299,32 @@ class Machine:
         yield parts[1].split("%")[1], active & condition
         yield parts[2].split("%")[1], active & ~condition
 
-    def meet(self, active: Any, count: int) -> Any:
-        """The one barrier at which threads meet that run different code."""
-        self.met |= active
-        self.stalled = bool(self.met.sum() < count)
-        return PAUSE if self.stalled else None
+    def meet(self, active: Any, numbers: Any, count: int, waits: bool = True, said: Any = False
+             ) -> None:
+        """Some come to barriers of these numbers, which open when `count` have; perhaps to wait."""
+        for number in np.unique(numbers[active]).tolist():
+            none = ~self.all
+            b = self.meetings.setdefault(number, Meeting(none, none, none, none.copy()))
+            here = active & (numbers == number)
+            new = here & ~b.leaving & ~b.waiting
+            b.leaving = b.leaving & ~here
+            if new.any():
+                assert not b.came.any() or b.count == count, "a barrier of two counts"
+                assert not (b.came & new).any(), f"threads come twice to barrier {number}"
+                b.came, b.count = b.came | new, count
+                b.said[new] = np.broadcast_to(said, new.shape)[new]
+                assert b.came.sum() <= count, f"too many threads at barrier {number}"
+                if b.came.sum() == count:
+                    b.votes, b.leaving = b.said[b.came], b.leaving | b.waiting
+                    b.came = b.waiting = none
+                elif waits:
+                    b.waiting = b.waiting | new
+            self.hold(here & b.waiting)
+
+    def hold(self, threads: Any) -> None:
+        """These have to try again."""
+        if threads.any():
+            self.held = threads if self.held is None else self.held | threads
 
     # instructions
 

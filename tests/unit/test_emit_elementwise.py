@@ -342,6 +342,44 @@ def test_psi_takes_the_last_that_holds(e: Scalar) -> None:
     check(program("psi", given, types))
 
 
+@pytest.mark.parametrize("start", [0, 5, 16, 100])
+@pytest.mark.parametrize("predicate,based", [("slt", ""), ("sle", ""), ("slt", ", based = true")])
+def test_comparisons_of_indices(predicate: str, start: int, based: str) -> None:
+    """Of two indices that a register has, most pairs are known: no thread compares them."""
+    text = f"""
+#r = #layout<shape=[64,64], register=[1,2,8,16,32,512,1024,2048], lane=[4,64,128,256,0], warp=[]>
+#i = #layout<shape=[64], register=[8,16,32], lane=[0,1,2,4,0], warp=[]>
+#j = #layout<shape=[64], register=[1,2,8,16,32], lane=[4,0,0,0,0], warp=[]>
+#m = #layout<shape=[64,1], register=[8,16,32], lane=[0,1,2,4,0], warp=[]>
+#n = #layout<shape=[1,64], register=[1,2,8,16,32], lane=[4,0,0,0,0], warp=[]>
+kernel @k(i32* %y) {{num_warps = 1}} {{
+entry:
+  %i = range {{start = 0, stop = 64}} : i32<64; #i>
+  %j = range {{start = {start}, stop = {start + 64}}} : i32<64; #j>
+  %m = reshape %i : i32<64, 1; #m>
+  %n = reshape %j : i32<1, 64; #n>
+  %mm = broadcast %m : i32<64, 64; #r>
+  %nn = broadcast %n : i32<64, 64; #r>
+  %c = icmp %nn, %mm {{predicate = {predicate}{based}}} : i1<64, 64; #r>
+  %v = zext %c : i32<64, 64; #r>
+  %size = constant {{value = 64}} : i32<64, 64; #r>
+  %row = mul %mm, %size : i32<64, 64; #r>
+  %first = constant {{value = {-start}}} : i32<64, 64; #r>
+  %column = add %nn, %first : i32<64, 64; #r>
+  %at = add %row, %column : i32<64, 64; #r>
+  %ys = splat %y : i32*<64, 64; #r>
+  %p = addptr %ys, %at : i32*<64, 64; #r>
+  store %p, %v
+  ret
+}}
+"""
+    low = Program(parse(text), [np.zeros(64 * 64, np.int32)], (1,))
+    found = execute(low)["y"].view(np.int32).reshape(64, 64)
+    m, n = np.ogrid[:64, start:start + 64]
+    np.testing.assert_array_equal(found, n < m if predicate == "slt" else n <= m)
+    assert ptx(low, "sm_90a").count("setp.") <= 72
+
+
 @pytest.mark.parametrize("start", [0, 5, (1 << 31) - 64])
 @pytest.mark.parametrize("limit", [-(1 << 31), -1, 0, 7, 40, 64, (1 << 31) - 1])
 def test_comparisons_by_distances(start: int, limit: int) -> None:

@@ -198,3 +198,12 @@ def test_taps_and_channels_are_no_long_sums() -> None:
     model has 13 us by clusters of two, 18 beside those of eight in rounds."""
     assert {one["tunables"].get("cluster_k", 1)
             for one in entries("unseen/conv_im2row_s2.tc")} == {1, 2}
+
+
+def test_a_range_begins_along_its_own_axis() -> None:
+    """Weights [K, C, 3] whose rows are a range of one axis: records along axis 1 asked it for that
+    axis, and choosing entries failed."""
+    text = (BENCH / "unseen" / "conv1d_ncl.tc").read_text(encoding="utf-8")
+    text = re.sub(r"int (T[TFC]) = .*;", r"int \1 = {32, 64};", text)
+    driver.compile(SourceFile("p.tc", text), Options(
+        arch="sm_90a", small_clusters=True, stop_after="lower"), ())

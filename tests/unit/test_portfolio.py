@@ -312,10 +312,3 @@ def test_short_programs_of_chains_have_more_rows(sample: str) -> None:
                               (8, 1024, 0)):
         assert choice.choose(known.rule([0]), [(64, 1), (128, 1)], [True] * 2, (keys, heads),
                              {place: keys}) == best
-
-
-def test_a_tile_of_rows_beside_every_third_element() -> None:
-    """Weights w[(f * C + c) * 3 + k], where the rows of another operand are guarded by a tile of
-    one axis: the model ended in an IndexError."""
-    p = Program("", (ROOT / "bench/unseen/conv1d_dilated.tc").read_text())
-    assert portfolio(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), 4) is not None

@@ -55,11 +55,11 @@ class Linear:
         return self + other.scaled(-1)
 
     def __mul__(self, other: "Linear") -> "Linear":
-        return _sum([(a + b, m * n) for a, m in self.terms for b, n in other.terms])
+        terms = [(a + b, m * n) for a, m in self.terms for b, n in other.terms]
+        return _sum(terms) if self.terms[1:] and other.terms[1:] else Linear((*terms,))
 
     def scaled(self, factor: int) -> "Linear":
-        return self if factor == 1 or not self.terms else _sum(
-            [(monomial, n * factor) for monomial, n in self.terms])
+        return self if factor == 1 else number(factor) * self
 
     def renamed(self, mapping: Mapping[Value, Value]) -> "Linear":
         return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)

@@ -97,9 +97,7 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
     terms += [term for d, s in enumerate(form.strides) if d != record.axis for term in s.terms]
     found = {} if _every(form.base, infos) % ACCESS_BYTES == 0 else {form.base: ACCESS_BYTES}
     for values, n in sorted(terms, key=lambda term: len(term[0])):
-        starts = prod(found.get(v, 1) * (
-            _start(v, record.axis, infos) if len(shape(v.type)) == len(form.strides)
-            else _every(v, infos)) for v in values)
+        starts = prod(_start(v, record.axis, infos) * found.get(v, 1) for v in values)
         if (known := gcd(ACCESS_BYTES, n * size * starts)) < ACCESS_BYTES:
             if not values:
                 return None
@@ -134,9 +132,13 @@ def places(kernel: Kernel, infos: Infos, blocks: Collection[Block] | None = None
 
 
 def _start(value: Value, axis: int, infos: Infos) -> int:
-    """What divides a value, or the beginnings of its runs along an axis."""
-    info = infos.get(value)
-    return 1 if info is None else info.start_divisibility(axis, info.contiguity[axis])
+    """What divides a value, or the beginnings of its runs along an axis; of a range, which has one
+    axis wherever it lies, its beginning."""
+    info, axes = infos.get(value), len(shape(value.type))
+    if info is None or not axes:
+        return _every(value, infos)
+    axis = axis if axis < axes else 0
+    return info.start_divisibility(axis, info.contiguity[axis])
 
 
 def _every(value: Value, infos: Infos) -> int:

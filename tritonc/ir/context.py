@@ -29,6 +29,15 @@ class Remark(NamedTuple):
         return Diagnostic(self.pass_name, "remark", self.message, self.span)
 
 
+class Again(Exception):
+    """What a pass raises that finds a decision of an earlier one wrong: the kernel goes through the
+    passes again from there (`pass_manager.PIPELINE`), with other meta-parameters."""
+
+    def __init__(self, why: str, **meta: int) -> None:
+        self.meta = meta
+        super().__init__(why)
+
+
 class PingpongKernel(NamedTuple):
     """A kernel that went through the passes before `coarsen`, whose warpgroups take programs in
     turn, for launches of many programs in which arguments are at most so much."""

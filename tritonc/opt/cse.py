@@ -19,7 +19,7 @@ from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import TYPE, Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
 from tritonc.records import cached_property
 
@@ -43,7 +43,6 @@ class _Walk:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.replaced: dict[Value, Value] = {}
-        self.numbers: dict[Value, int] = {}  # for a fixed order of commuting operands
         self.known: dict[Hashable, Op] = {}
         self.loads: dict[Hashable, Op] = {}  # of this block, since memory last changed
 
@@ -102,14 +101,9 @@ class _Walk:
                 if not may_alias(self.kernel, op.operands[0], load.operands[0], self.roots)}
 
     def key(self, op: Op, block: Block) -> Hashable:
-        numbers = self.numbers
-        operands = [numbers.setdefault(v, len(numbers)) for v in op.operands]
-        if op.info.commutative:
-            operands.sort()
-        guard = -1 if op.guard is None else numbers.setdefault(op.guard, len(numbers))
-        types = tuple(v.type for v in op.results)
-        attributes = attributes_key(op.attributes) if op.attributes else ()
+        types = (*map(TYPE, op.results),)
         if op.name == "phi":
-            pairs = sorted(zip(map(id, op.blocks), operands, strict=True))
-            return op.name, types, id(block), tuple(pairs)
-        return op.name, types, tuple(operands), guard, attributes
+            return op.name, types, block, frozenset(zip(op.blocks, op.operands, strict=True))
+        operands = sorted(op.operands, key=id) if op.info.commutative else op.operands
+        attributes = attributes_key(op.attributes) if op.attributes else ()
+        return op.name, types, op.guard, attributes, *operands

@@ -20,6 +20,8 @@ may be accessed at once."""
 from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
+from operator import attrgetter
+from typing import Any
 
 from tritonc.analysis.axis.axis_lattice import (
     TOP,
@@ -32,12 +34,13 @@ from tritonc.analysis.axis.axis_lattice import (
 )
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import TYPE, Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
            "vector_length"]
 
+_HAS_NUMBERS: Any = attrgetter("type.has_numbers")  # of a value
 _MOST_DEPTH = 100  # operations that an answer about a new value looks through
 
 Infos = dict[Value, AxisInfo]
@@ -82,9 +85,8 @@ def _keys(kernel: Kernel) -> Keys:
     to themselves alone."""
     found: Keys = {}
     for op in kernel.ops():
-        types = [result.type for result in op.results]
-        if types and (types[0].has_numbers or (len(types) > 1 and any(map(has_numbers, types)))):
-            key = op.guard, *op.operands, *types
+        if (results := op.results) and any(map(_HAS_NUMBERS, results)):
+            key = op.guard, *op.operands, *map(TYPE, results)
             found[op] = (*key, *op.attributes, *op.attributes.values()) if op.attributes else key
     return found
 

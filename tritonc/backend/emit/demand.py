@@ -8,6 +8,7 @@ registers is an int, bit r for register r."""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from tritonc.analysis.values import removable
 from tritonc.backend.emit.registers import (
     access_chunks,
     addressed,
@@ -26,7 +27,7 @@ from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.tma.roles import CONSUMERS, COPIES, PRODUCER, SETUP, START
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Buffer, Tile, scalar
 from tritonc.records import NamedTuple
 
@@ -78,8 +79,7 @@ def is_root(op: Op, machine: Machine) -> bool:
         return machine.checks
     if op.name in ("alloc_shared", "buffer_stage"):
         return False
-    effects = op.effects
-    return bool(effects - {READ, SHARED_READ}) or bool(op.attributes.get("volatile"))
+    return not removable(op)
 
 
 def _full(value: Value) -> int:

@@ -46,18 +46,24 @@ class Assignment:
     def flow_forward(self) -> None:
         """Primary layouts, to a fixed point around loops: those of anchors first, since a phi keeps
         what it gets, and then what nothing else decides."""
-        changed, self.anchored = True, False
-        tiles = [(op, result, result.type) for block in self.cfg.order for op in block.ops
+        self.anchored = False
+        tiles = [(op, result, result.type, op.name == "phi" or ALL_OPS[op.name].elementwise)
+                 for block in self.cfg.order for op in block.ops
                  for result in op.results if isinstance(result.type, Tile)]
-        while changed or not self.anchored:
-            self.anchored |= not changed
-            changed = False
-            for op, result, t in tiles:
+        before: set[Value] | None = None  # what changed in the round before
+        while before is None or before or not self.anchored:
+            self.anchored |= before is not None and not before
+            now = set[Value]()
+            for op, result, t, follows in tiles:
+                if follows and before is not None and before.isdisjoint(op.operands) \
+                        and now.isdisjoint(op.operands):
+                    continue
                 old, new = self.primary.get(result), self.primary_of(op, t)
                 if new is not None and new != old and (
                         old is None or new[0] > old[0] or op.name != "phi"):
                     self.primary[result] = new
-                    changed = True
+                    now.add(result)
+            before = now
 
     def primary_of(self, op: Op, t: Type) -> tuple[int, Layout] | None:
         """The layout of a result, with its strength; None if whoever reads it decides."""

@@ -271,19 +271,16 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
         f.start_block(end)
         f.line("ret void")
         f.start_block(go)
-    elif f.role:
+    else:
         f.meet_at(*_meeting(f))
         if early:
             f.values[op.result] = ["null"]
             return
-    else:
-        f.barrier()
     f.values[op.result] = [_own_slot(f, cell)]
     if f.role == PRODUCER:
         _acquire(f, op.result, op.attributes["indices"])
         return
-    if f.role:
-        f.values[slot] = f.values[op.result]
+    f.values[slot] = f.values[op.result]
     left = [i for other in f.kernel.ops() if other.name == "publish_maps"
             and other.operands[0] is slot for i in other.attributes["indices"]
             if i not in op.attributes["indices"]]

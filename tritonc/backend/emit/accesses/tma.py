@@ -129,9 +129,9 @@ def wait_empty(f: FunctionEmitter, op: Op) -> None:
 
 
 def order_wait(f: FunctionEmitter, op: Op) -> None:
-    """Only where warpgroups do not wait for each other anyway."""
+    """The first warpgroup waits for no other."""
     later = f.prelude(f"icmp uge i32 {f.thread}, {1 << WARPGROUP_BITS}")
-    f.under(later if f.role else "false", "turn", lambda: wait_full(f, op))
+    f.under(later, "turn", lambda: wait_full(f, op))
 
 
 def order_arrive(f: FunctionEmitter, op: Op) -> None:

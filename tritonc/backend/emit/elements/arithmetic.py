@@ -286,7 +286,8 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
 
     No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
     Where the limit is known not to exceed the constant, none is below it; where it is known to
-    exceed the greatest index that a register has in any thread, all are."""
+    exceed the greatest index that a register has in any thread, all are.  A limit that is an index
+    of a range itself has the bounds of its register."""
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     first = first_of_runs(f, op)
     mirrored = SWAPPED[predicate] if predicate[0] == "s" and (
@@ -297,8 +298,11 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     def compare(a: str, b: str) -> str:
         if predicate in ("slt", "sle") and (known := f.ranges.get(a) or f.moved_ranges.get(a)):
             base, step = known
-            if step >= high or step + f.greatest[base] < low:
-                return "false" if step >= high else "true"
+            other, least = f.ranges.get(b) or ("", 0)
+            start = least + (predicate == "sle") if other else low
+            end = start + f.greatest[other] if other else high
+            if step >= end or step + f.greatest[base] < start:
+                return "false" if step >= end else "true"
         if op.attributes.get("based") and f.constant_parts.get(a, ("", -1))[1] >= 0:
             base, step = f.constant_parts[a]  # not negative together, so the base has not wrapped
             if (base, b) not in left:

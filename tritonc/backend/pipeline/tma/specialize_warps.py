@@ -56,30 +56,28 @@ from tritonc.backend.pipeline.tma.roles import (
 from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT, forward, recognize
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.cfg import Cfg, incoming, reached
-from tritonc.ir.context import Context
+from tritonc.ir.context import Again, Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Tile, scalar
 
 
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
-    """Mark the kernel, if its copies can be made by a warp of its own."""
+    """Mark the kernel.  Raises Again if its copies cannot be made by a warp of its own: text that
+    waits before it copies, as rotated loops do (`wait_early`), would hang."""
     pingpong = kernel.attributes.pop("pingpong", 1)
     starts = [op for op in kernel.ops() if op.name == START]
     if not starts:
         return False
     if not _apart(kernel, starts):
-        for block in kernel.blocks:
-            block.terminator.attributes.pop("passes", None)
-        context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
-                       "on results of the other warps", kernel.span, missed=True)
-        return False
+        raise Again("no producer warp: the addresses of the copies depend on results of the other "
+                    "warps", producer=0)
     if pingpong > 1 and (why := prevents(kernel)):
         refuse(context, why, kernel.span)
         pingpong = 1
     found = registers(kernel.attributes["num_warps"] * pingpong, context.target)
     if found is None:
-        return False
+        raise Again("no producer warp: too many registers", producer=0)
     if pingpong > 1:
         kernel.attributes["pingpong"] = pingpong
     for start in starts:

@@ -155,6 +155,7 @@ def test_a_loop_of_dots_has_one_barrier(name: str, target: str) -> None:
         assert counts and set(counts) == {1}
     plain = loop_barriers(lowered(PROGRAMS[name](), target=target, without=("pipeline",)))
     assert set(plain) == {2}
+    assert loop_barriers(lowered(PROGRAMS[name](), target=target, num_stages=0)) == plain
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80"])

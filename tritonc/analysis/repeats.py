@@ -5,6 +5,7 @@ from collections.abc import Callable
 from math import gcd
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.elements import Elements
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.pieces import Pieces, source_axis
 from tritonc.analysis.signs import Needs, known_signs
@@ -52,6 +53,8 @@ class Runs:
         self.signs.testable = assumable
         self.assumed: Multiples = {}
         self.natural: Needs = {}
+        elements = Elements()
+        self.pieces = [Pieces(run, elements) for run in RUNS]
 
     def of_load(self, load: Op, gathers: bool) -> Repeats | None:
         """What a load repeats; of addresses that follow from loaded tiles, which are there late,
@@ -76,10 +79,10 @@ class Runs:
         quotient = any(op.name in QUOTIENTS for op in slice_of(
             load.operands[:1], ends=("load", "phi"), masks=False))
         for axis, extent in enumerate(shape(load.result.type) if quotient else ()):
-            for run in RUNS:
-                pieces = Pieces(run)
-                starts = pieces.starts(load.operands[0], axis)
-                if extent % run == 0 and PIECE * len(starts) <= run:
+            for pieces in self.pieces:
+                run = pieces.run
+                if extent % run == 0 and PIECE * len(
+                        starts := pieces.starts(load.operands[0], axis)) <= run:
                     if load.guard is None or self.of(load.guard, axis, run) == run:
                         return Repeats(axis, run, tuple(starts), pieces)
                     self.assumed = before

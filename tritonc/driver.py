@@ -252,7 +252,7 @@ class _Compilation:
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         variants, batches = self.result.variants, self._batches(module)
-        context, known = context_of(self.options), self._known()
+        context, known = context_of(self.options, module.constants), self._known()
         context.known_sizes = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)

@@ -15,7 +15,7 @@ from tritonc.spelling import closest
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.ir.context import Context
-    from tritonc.ir.core import Module
+    from tritonc.ir.core import ConstantTable, Module
 
 
 def new_diagnostics(options: Options) -> Diagnostics:
@@ -83,7 +83,7 @@ def in_turn(batches: "Sequence[Module]", alone: bool) -> "Iterator[Module]":
 DEBUG_PTX = 75  # the first version whose sections have differences of labels, as DWARF has
 
 
-def context_of(options: Options) -> "Context":
+def context_of(options: Options, constants: "Sequence[ConstantTable]" = ()) -> "Context":
     """What passes may know of the options; meta-parameters come with each kernel."""
     from tritonc.backend.target.target import find
     from tritonc.ir.context import Context
@@ -92,6 +92,6 @@ def context_of(options: Options) -> "Context":
     if options.debug and options.ptx is None and target.ptx < DEBUG_PTX:
         target = find(options.arch, f"{DEBUG_PTX // 10}.{DEBUG_PTX % 10}")
     return Context(
-        target=target, contract=options.fp_contract,
+        target=target, constants=constants, contract=options.fp_contract,
         fast_math=options.fast_math, flushes=options.flushes, precise_math=options.precise_math,
         device_assert=options.device_assert)

@@ -62,6 +62,21 @@ class Pieces:
                 for at in range(0, len(found), self.run)}
         return runs.pop() if len(runs) == 1 else None
 
+    def apart(self, value: Value, axis: int) -> tuple[int, ...] | None:
+        """How far each element of a run is from the first along an axis: of sums of lines of known
+        numbers and of what is the same in all of it."""
+        op = value.op
+        if is_uniform(value) or shape(value.type)[axis] == 1:
+            return (0,) * self.run
+        if (known := self.offsets(value, axis)) is not None or op is None:
+            return known
+        if (source := source_axis(op, axis)) is not None:
+            return self.apart(op.operands[0], source)
+        parts = [self.apart(v, axis) for v in op.operands] if op.name in ("add", "addptr") else []
+        found = [part for part in parts if part is not None]
+        return tuple(map(sum, zip(*found, strict=True))) if found and len(found) == len(
+            parts) else None
+
 
 def source_axis(op: Op, axis: int) -> int | None:
     """The axis of the operand that an axis of a broadcast's or reshape's result is; None of other

@@ -207,3 +207,14 @@ def test_a_range_begins_along_its_own_axis() -> None:
     text = re.sub(r"int (T[TFC]) = .*;", r"int \1 = {32, 64};", text)
     driver.compile(SourceFile("p.tc", text), Options(
         arch="sm_90a", small_clusters=True, stop_after="lower"), ())
+
+
+def test_sums_that_a_step_holds_load_nothing_ahead() -> None:
+    """Whose rows come element by element: 3 channels by 3 x 3, 802816 pixels to 64 filters 174 us
+    by 128 x 32 x 32, 80 so (H200)."""
+    name = "suite/conv_nhwc_flat.tc"
+    short = [one for one in entries(name) if one["tunables"].get("num_stages") == 0]
+    assert [one["tile"] for one in short] == [[64, 64]]
+    sizes = {"R": 3, "S": 3, "H": 224, "W": 224}
+    assert taken(name, 802816, 64, 64, C=3, **sizes)[0] == [64, 64]
+    assert taken(name, 802816, 64, 64, C=64, **sizes)[0] != [64, 64]

@@ -94,7 +94,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             continue
         most = 4 * FEW
         changed |= not products and _load_once(kernel, loop, latch, most)
-        beside = any(op.name == "wgmma" for op in latch.ops)
+        beside = context.meta.get("num_stages") != 0 and any(
+            op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
         producer = _lead_copies(latch, "tma_load") if has_producer(kernel) else set()  # is ahead
         making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),

@@ -19,6 +19,7 @@ from tritonc.backend.pipeline.staged_loop import (
     accumulators,
     computed_stays,
     guard_loads,
+    steps,
     widen,
     words,
 )
@@ -329,7 +330,7 @@ class Expander:
             return False
         sums = [phi for wait in waits for phi in accumulators(self.kernel, loop, wait)]
         products = [value for wait in waits for value in wait.operands]
-        starts = [value.op for value in products if value.op is not None]
+        starts = [op for value in products if value.op is not None for op in steps(value.op)]
         if len(sums) < len(products) or not all(
                 computed_stays(self.staged, start) for start in starts):
             return False
@@ -338,7 +339,7 @@ class Expander:
                      or not _fits_twice(starts[0], self.staged.body)):
             return False
         wait = self.join(waits) if len(waits) > 1 else waits[0]
-        wait.attributes["pending"] = len(sums)
+        wait.attributes["pending"] = len(starts)
         end = make_op("wgmma_wait", [phi.result for phi in sums], pending=0)
         ended: dict[Value, Value] = {}
         for phi, result in zip(sums, end.results, strict=True):

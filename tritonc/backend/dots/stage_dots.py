@@ -54,7 +54,6 @@ from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.read_operands import read_operands
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, slices_of
-from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.conversion import Shared, layout_of, part_layout, plan_conversion
 from tritonc.backend.layout.dot_layouts import fma_operand, operand_layouts, operands_in_registers
@@ -66,7 +65,7 @@ from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
@@ -101,7 +100,6 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     kernel.entry.ops[:0] = [*raw, *(buffer for one in staged for buffer in one.buffers)]
     _replace(kernel, staged, {one.dot.result: one.ops[-1].result for one in staged})
     _store_early(kernel)
-    _start_together(kernel)
     undo = share_operands(kernel)
     if not fits(kernel, target.shared_per_block):
         undo()
@@ -115,21 +113,6 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
                            "its inner axis: its operands do not fit into shared memory",
                            one.dot.span, missed=True)
     return bool(staged)
-
-
-def _start_together(kernel: Kernel) -> None:
-    """Let products that make one sum run one behind the other, without a wait between them.  Where
-    threads compute an operand, `order_products` says when each starts."""
-    readers = uses(kernel)
-    for block in kernel.blocks:
-        starts = [op for op in block.ops if op.name == "wgmma"]
-        if chained(block) or any(isinstance(op.operands[0].type, Tile) for op in starts):
-            continue
-        for wait in [op for op in block.ops if op.name == "wgmma_wait"]:
-            if wait.operands[0].op in starts and [op for op in readers[wait.result] if (
-                    op in starts and op.operands[2] is wait.result)] == readers[wait.result] != []:
-                kernel.replace({wait.result: wait.operands[0]})
-                block.ops.remove(wait)
 
 
 Operands = Sequence[InMemory | InRegisters]

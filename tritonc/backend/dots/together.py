@@ -27,7 +27,7 @@ def chained(block: Block) -> bool:
     added to: threads compute between the two.  Those that make one sum follow at once."""
     found = set(products(block.ops))
     return _reaches(block, lambda op: [v for v in op.inputs() if v is not op.operands[2]
-                                       or _summed(v) not in found])
+                                       or summed(v) not in found])
 
 
 def waits(block: Block) -> bool:
@@ -55,12 +55,18 @@ def _reaches(block: Block, read: Callable[[Op], list[Value]]) -> bool:
 def sums(block: Block) -> list[Op]:
     """The products of the block to which no other one adds."""
     found = products(block.ops)
-    added = {_summed(op.operands[2]) for op in found}
+    added = {summed(op.operands[2]) for op in found}
     return [op for op in found if op not in added]
 
 
-def _summed(value: Value) -> Op | None:
-    """What makes a value that another product adds to: a product, beside the wait for it."""
+def steps(product: Op) -> list[Op]:
+    """A product behind those of its block to whose sums it adds."""
+    before = summed(product.operands[2])
+    return [*(steps(before) if before and before.name in PRODUCTS else ()), product]
+
+
+def summed(value: Value) -> Op | None:
+    """What makes a value that a product adds to: another one, beside the wait for it."""
     op = value.op
     return op.operands[op.results.index(value)].op if op and op.name == "wgmma_wait" else op
 

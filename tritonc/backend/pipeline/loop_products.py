@@ -1,7 +1,7 @@
 """Which products of a staged loop read which of its operands."""
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.pipeline.staged_loop import StagedLoop, steps
+from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.shared.shared_memory import accesses, allocation, allocations
 from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.types import shape
@@ -50,12 +50,10 @@ def beside_products(kernel: Kernel, staged: StagedLoop) -> list[int]:
 
 def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
     """Whether only the body's one block reads the operands: threads, and products it waits for."""
-    body = staged.body
+    readers, body = uses(kernel), staged.body
     roots = [allocation(store.operands[0])[0] for store in staged.stores]
     if staged.loop.body is None:
         return False
-    ended = {op for wait in body.ops if wait.name == "wgmma_wait" for v in wait.operands
-             if v.op is not None and v.op.name == "wgmma" for op in steps(v.op)}
     for block in staged.loop.blocks:
         for op in block.ops:
             if op in staged.stores or not any(access.allocation in roots
@@ -63,6 +61,8 @@ def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
                 continue
             if op.name == "shared_load" and block is body:
                 continue
-            if op not in ended:
+            if op.name != "wgmma" or block is not body or not any(
+                    end.name == "wgmma_wait" and end in body.ops
+                    for end in readers.get(op.result, ())):
                 return False
     return True

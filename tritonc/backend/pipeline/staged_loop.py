@@ -5,7 +5,7 @@ from collections.abc import Collection
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
-from tritonc.backend.dots.together import chained, sums
+from tritonc.backend.dots.together import chained, steps, sums
 from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.shared.shared_memory import (
@@ -279,12 +279,6 @@ def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
             continue
         found.append(phi)
     return found
-
-
-def steps(product: Op) -> list[Op]:
-    """A product on wgmma behind those to whose sums it adds without a wait."""
-    before = product.operands[2].op
-    return [*(steps(before) if before is not None and before.name == "wgmma" else ()), product]
 
 
 def computed_stays(staged: StagedLoop, start: Op) -> bool:

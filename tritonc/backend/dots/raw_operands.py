@@ -150,7 +150,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         loop = cfg.innermost.get(block)
         if loop is None or loop.latch is None:
             continue
-        inside = set(loop.ops())
+        inside, others = set(loop.ops()), _read_by_threads(block, infos)
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
             if row is None:
@@ -183,7 +183,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                         op.attributes["neighbours"] = (1, 0)
                 _insert(cfg, made, op, in_registers, infos if transposed else None)
                 changed = True
-        for load in _read_by_threads(block, infos):
+        for load in others:
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
                 _insert(cfg, Computed([load], readers[load.result]), None, True)
                 changed = True
@@ -209,21 +209,23 @@ def _gathered(operand: Value, loop: Loop) -> bool:
 
 
 def _read_by_threads(block: Block, infos: axis_info.Infos) -> list[Op]:
-    """Loads beside products on tensor cores that no product takes as they are, nor with a channel:
-    copies bring them, while threads would wait for memory.  Of small ones, and of lines of a piece,
-    which TMA does not bring, threads load the next in time.  And lines of what is added to, or
-    multiplied with, the result of one of two chained products."""
+    """Loads beside products on tensor cores that make no operand as `computed_operand` knows it:
+    copies bring them, while threads would wait for memory.  Lines too of what meets the result of
+    one of two chained products, but of small ones, and of rows of one piece, which TMA does not
+    bring, only those of its shape."""
     dots = [op for op in block.ops if op.name == "dot"]
     if not any("instruction" in op.attributes for op in dots):
         return []
-    taken = {origin(v, (*MOVES, "fpcast")).op for op in dots for v in op.operands[:2]}
-    taken |= {op.operands[0].op for op in block.ops if op.name == "channel"}
-    lines = added_loads(block, lines=True) if chained(block) and len(dots) == 2 else []
-    most = max(_bytes(v) for op in dots for v in op.operands[:2])
+    operands, inside = [v for op in dots for v in op.operands[:2]], set(block.ops)
+    taken = {origin(v, (*MOVES, "fpcast")).op for v in operands}
+    taken |= {op for v in operands if (made := computed_operand(v, inside, infos))
+              for op in (*made.raw, *made.ops)}
+    added = added_loads(block, lines=len(dots) == 2) if chained(block) else []
     return [op for op in block.ops if op.name == "load" and op not in taken and (
-        (SMALL * _bytes(op.result) >= most and copyable(op, infos) and scalar(op.result.type).bytes
-         * max(infos[op.operands[0]].contiguity) > PIECE) or (
-            op in lines and copyable(op, infos, (1,)) and not _asks(op, block)))]
+        copyable(op, infos, (1, 2)) and not (len(shape(op.result.type)) == 1 and _asks(op, block))
+        if op in added else copyable(op, infos)
+        and SMALL * _bytes(op.result) >= max(map(_bytes, operands))
+        and scalar(op.result.type).bytes * max(infos[op.operands[0]].contiguity) > PIECE)]
 
 
 def _asks(load: Op, block: Block) -> bool:

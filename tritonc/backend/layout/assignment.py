@@ -211,8 +211,7 @@ class Assignment:
         if op.name == "dot":
             a, b, _ = op.operands
             left, right = dot_layouts.operands_in_registers(op, self.warps)
-            return [left or self.brought(a) or self.own_layout(a),
-                    right or self.brought(b) or self.own_layout(b), layout]
+            return [left or self.own_layout(a), right or self.own_layout(b), layout]
         if op.name in ("channel", "histogram"):
             return [self.own_layout(op.operands[0])]
         if op.name == "reshape":
@@ -235,22 +234,6 @@ class Assignment:
         entry, extents = self.primary.get(value), shape(value.type)
         return entry[1] if entry else layout_choice.plain(
             extents, self.warps, 1 if self.strided(extents) else layout_choice.NEIGHBOURS)
-
-    def brought(self, value: Value) -> Layout | None:
-        """The layout of a load of which a value is made, element by element, behind a channel."""
-        stack, seen = [(value, False)], set[Value]()
-        while stack and self.accesses.copied:
-            made, turned = stack.pop()
-            op = made.op
-            if op is None or made in seen or made in self.primary or len(shape(made.type)) != 2:
-                continue
-            seen.add(made)
-            if op.name == "channel":
-                layout = self.own_layout(op.operands[0])
-                return layout_ops.transpose(layout, (1, 0)) if turned else layout
-            if op.name == "trans" or op.info.elementwise:
-                stack += [(v, turned != (op.name == "trans")) for v in op.inputs()]
-        return None
 
     def strided(self, extents: tuple[int, ...]) -> bool:
         """Whether lines along the last axis are loaded, and no two of their elements lie beside

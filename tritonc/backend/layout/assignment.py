@@ -2,7 +2,7 @@
 
 *Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_conversion
@@ -122,11 +122,17 @@ class Assignment:
                 return 0, layout
         return strength, layout
 
-    @staticmethod
-    def is_stored(value: Value) -> bool:
-        """Whether a channel brings it to threads that store what they compute of it."""
+    def is_stored(self, value: Value) -> bool:
+        """Whether a channel brings it to threads that store what they compute of it for a product
+        that reads its transpose: a default layout has neighbours along the other axis."""
         return value.op is not None and value.op.name == "channel" and bool(
-            value.op.attributes.get("stored"))
+            value.op.attributes.get("stored")) and value.op in self.transposed
+
+    @cached_property
+    def transposed(self) -> set[Op]:
+        """What leads to transposes."""
+        return slice_of((op.operands[0] for op in self.kernel.ops() if op.name == "trans"), None,
+                        ("load", "phi", "dot"), False)
 
     def repeated(self, op: Op) -> tuple[int, Layout] | None:
         """What is loaded once for several elements and stored for each: where it was loaded."""

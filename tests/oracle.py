@@ -284,7 +284,7 @@ class Oracle:
 
     def of_unary(self, node: syntax.Unary, scope: Scope) -> Value:
         a = self.expression(node.operand, scope)
-        if node.operator == "!":
+        if node.operator == "!" or (node.operator == "~" and a.type == "bool"):
             return value("bool", ~convert(a, "bool").data)
         if node.operator == "^":
             return replace(a, data=np.moveaxis(a.data, 0, -1))

@@ -152,7 +152,10 @@ def binary(operator: str, a: Value, b: Value) -> Value:
         x = convert(a, t).data
         count = b.data.astype(x.dtype)
         return value(t, np.left_shift(x, count) if operator == "<<" else np.right_shift(x, count))
-    a, b, t = both(a, b)
+    if operator in ("&", "|", "^") and a.type == b.type == "bool":
+        t = a.type
+    else:
+        a, b, t = both(a, b)
     x, y = a.data, b.data
     if operator in ("<", "<=", ">", ">=", "==", "!="):
         compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,

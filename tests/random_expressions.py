@@ -242,7 +242,7 @@ class Expressions:
             return f"(({a}) {rng.choice('< <= > >= == !='.split())} ({b}))"
         a = self.expression(scope, "bool", shape, depth)
         if way == 5:
-            return f"(!({a}))"
+            return f"({rng.choice('!~')}({a}))"
         operator = rng.choice("&& || & | ^".split())
         return f"(({a}) {operator} ({self.other(scope, 'bool', shape, depth)}))"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tritonc.backend.ahead import Ahead
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.frontend.syntax import Program
-    from tritonc.ir.context import Context
+    from tritonc.ir.context import Context, Remark
     from tritonc.ir.core import Kernel, Module
     from tritonc.pass_manager import Pass
     from tritonc.problem.known import KnownLaunch
@@ -252,7 +252,7 @@ class _Compilation:
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         variants, batches = self.result.variants, self._batches(module)
-        context, known = context_of(self.options), self._known()
+        context, known = context_of(self.options, module.constants), self._known()
         context.known_sizes = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
@@ -265,7 +265,7 @@ class _Compilation:
         elif pass_manager.has_layouts(module):  # what is only run or printed is so as it is
             front = []
         every_meta: dict[str, dict[str, int]] = {}
-        for batch in in_turn(batches):
+        for batch in in_turn(batches, self.options.alone):
             self._add_variants(batch)
             meta = {kernel.name: self.bindings.meta_of(
                 variants.variant(kernel.name).binding, self.result.tunables)
@@ -307,48 +307,52 @@ class _Compilation:
         if self.options.print_before:
             hooks.before = lambda label, kernel: self._show(label, "before", [kernel])
         if self.options.print_after or self.options.print_changed:
-            hooks.after = lambda label, kernel, changed: self._show(
-                label, "after", [kernel], changed)
+            hooks.after = lambda label, kernel, changed: self._show(label, "after", [kernel],
+                                                                    changed)
         if self.options.verify_each:
             from tritonc.ir.verify import between_passes
 
             hooks.verify = between_passes()
-        completed, added = True, self.result.variants.added
+        completed, added, refused = True, self.result.variants.added, len(self.bindings.refused)
         warnings: dict[Kernel, list[Diagnostic]] = {kernel: [] for kernel in module.kernels}
+        remarks: dict[Kernel, list[Remark]] = {kernel: [] for kernel in module.kernels}
         failed: dict[Kernel, CompileError] = {}
 
         def run(kernel: Kernel) -> None:
             nonlocal completed
-            own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel])
-            if variant := kernel.name in added:
-                own_context.remarks = []  # the general entry's tell of each place
-            elif stage == "backend" and self._lower is not None and not (
+            own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel],
+                                  remarks=[] if kernel.name in added else remarks[kernel])
+            if stage == "backend" and kernel.name not in added and self._lower is not None and not (
                     self.options.variants or self.options.variant):  # entries of variants have one
-                own_context.small = small_body(
-                    kernel, self._lower, self.bindings.small, own_context,
-                    self.options.opt_level, hooks.verify)
+                own_context.small = small_body(kernel, self._lower, self.bindings.small,
+                                               own_context, self.options.opt_level, hooks.verify)
             try:
-                completed &= pass_manager.run(
-                    kernel, own_context, [row for _, row in rows], hooks=hooks,
-                    level=self.options.opt_level, names=[label for label, _ in rows])
+                completed &= pass_manager.run(kernel, own_context, [row for _, row in rows],
+                                              level=self.options.opt_level, hooks=hooks,
+                                              names=[label for label, _ in rows])
             except CompileError as error:
-                if not variant or self.result.variants.variant(kernel.name).given:
-                    raise
                 failed[kernel] = error
-                return
-            if self._ahead is not None and completed and stage == "backend":
-                self._ahead.begin(kernel)
+            else:
+                if self._ahead is not None and completed and stage == "backend":
+                    self._ahead.begin(kernel)
+
+        def told(kernel: Kernel) -> list[Remark] | None:
+            more = kernel in failed or warnings[kernel] or self.bindings.refused[refused:]
+            return None if more else remarks[kernel]
 
         with self._stage(stage):
-            shown = hooks.before or hooks.after  # in order, and by this process
-            if stage == "backend" and self._ahead and self.options.alone and not shown:
-                two_processes.share(module.kernels, added, run, self._ahead, hooks.seconds,
-                                    lambda entry: not warnings[entry] and entry not in failed)
+            here = hooks.before or hooks.after or hooks.stop_after  # in order, and by this process
+            if stage == "backend" and self._ahead and self.options.alone and not here:
+                every = self._ahead.final and not self.options.debug
+                shared = [kernel for kernel in module.kernels if every or kernel.name in added]
+                two_processes.share(module.kernels, shared, run, self._ahead, hooks.seconds, told,
+                                    lambda kernel, found: remarks[kernel].extend(found))
             else:
                 for kernel in module.kernels:
                     run(kernel)
         for kernel in [*module.kernels]:
             context.warnings += warnings[kernel]
+            context.remarks += remarks[kernel]  # the general entry's tell of each place
             if kernel in failed:
                 self.result.variants.leave_out(kernel, module, failed[kernel])
         for label, seconds in hooks.seconds.items():

@@ -15,7 +15,7 @@ from tritonc.spelling import closest
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.ir.context import Context
-    from tritonc.ir.core import Module
+    from tritonc.ir.core import ConstantTable, Module
 
 
 def new_diagnostics(options: Options) -> Diagnostics:
@@ -64,25 +64,26 @@ def read_ir(source: SourceFile, unknown: Iterable[str], diagnostics: Diagnostics
     return module
 
 
-def in_turn(batches: "Sequence[Module]") -> "Iterator[Module]":
+def in_turn(batches: "Sequence[Module]", alone: bool) -> "Iterator[Module]":
     """The kernels of a large source, some at a time.  What passes leave of them goes before the
-    next come; meanwhile what stays is frozen, so that no collection looks at it again."""
-    if len(batches) == 1:
-        yield batches[0]
-        return
+    next come.  If the compiler is `alone` in the process, what stays is frozen meanwhile, so that
+    no collection looks at it again."""
     try:
         for batch in batches:
             yield batch
-            gc.collect()
-            gc.freeze()
+            if batches[1:]:
+                gc.collect()
+            if batches[1:] and alone:
+                gc.freeze()
     finally:
-        gc.unfreeze()
+        if batches[1:] and alone:
+            gc.unfreeze()
 
 
 DEBUG_PTX = 75  # the first version whose sections have differences of labels, as DWARF has
 
 
-def context_of(options: Options) -> "Context":
+def context_of(options: Options, constants: "Sequence[ConstantTable]" = ()) -> "Context":
     """What passes may know of the options; meta-parameters come with each kernel."""
     from tritonc.backend.target.target import find
     from tritonc.ir.context import Context
@@ -91,6 +92,6 @@ def context_of(options: Options) -> "Context":
     if options.debug and options.ptx is None and target.ptx < DEBUG_PTX:
         target = find(options.arch, f"{DEBUG_PTX // 10}.{DEBUG_PTX % 10}")
     return Context(
-        target=target, contract=options.fp_contract,
+        target=target, constants=constants, contract=options.fp_contract,
         fast_math=options.fast_math, flushes=options.flushes, precise_math=options.precise_math,
         device_assert=options.device_assert)

@@ -1,22 +1,25 @@
-"""Passes on the entries of a module, some of them in a fork of this process.
+"""Passes on the kernels of a module, some of them in a fork of this process.
 
 Python runs in one thread at a time, so that a second processor needs a second process.  Each takes
-the next entry when it has done one.  The fork sends what it made at its end; however that comes,
-entries that it did not send are left to this process.  What comes out does not depend on who did
+the next kernel when it has done one.  The fork sends what it made at its end; however that comes,
+kernels that it did not send are left to this process.  What comes out does not depend on who did
 what."""
 
 import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import IO, Any, TypeVar
 
 from tritonc.backend.ahead import Ahead
 from tritonc.ir.copies import flat, unflat
 from tritonc.ir.core import Kernel
+from tritonc.source import SourceFile
 
-_MOST = 256  # entries: a number of one byte, and what the fork sends has to fit in memory twice
+T = TypeVar("T")
+_MOST = 256  # kernels: a number of one byte, and what the fork sends has to fit in memory twice
 
 
 def possible() -> bool:
@@ -26,26 +29,28 @@ def possible() -> bool:
     return hasattr(os, "fork") and count > 1 and threading.active_count() == 1
 
 
-def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kernel], None],
-          ahead: Ahead, seconds: dict[str, float], whole: Callable[[Kernel], bool]) -> None:
-    """`run` the kernels, entries of these names here or in a fork, whose `seconds` are added.
-    `whole` says of an entry whether it and its PTX are all that came of it."""
-    entries = [kernel for kernel in kernels if kernel.name in names]
-    if not 0 < len(entries) <= _MOST or not possible():
+def share(kernels: Sequence[Kernel], shared: Sequence[Kernel], run: Callable[[Kernel], None],
+          ahead: Ahead, seconds: dict[str, float], told: Callable[[Kernel], T | None],
+          take: Callable[[Kernel, T], None]) -> None:
+    """`run` the kernels, those that are `shared` here or in a fork, whose `seconds` are added.
+    `told` gives what came of a kernel in the fork beside it and its PTX, for `take` to have here;
+    None if it is to be done here again."""
+    if len(kernels) < 2 or not 0 < len(shared) <= _MOST or not possible():
         for kernel in kernels:
             run(kernel)
         return
+    files = _files(kernels)
     turns, turn = os.pipe()
     results, result = os.pipe()
     first = os.getpid()
-    os.write(turn, bytes(range(len(entries))))
+    os.write(turn, bytes(range(len(shared))))
     os.close(turn)
 
     def mine() -> Iterator[int]:
         for (number,) in iter(lambda: os.read(turns, 1), b""):
             if first not in (os.getpid(), os.getppid()):
                 return  # a signal has ended the first process: nobody waits
-            run(entries[number])
+            run(shared[number])
             yield number
 
     child = -1
@@ -54,27 +59,29 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
     if child == 0:
         with suppress(BaseException):
             os.close(results)  # or the last `write` waits for this process itself to read
-            made = [(number, flat(entry), ahead.known(entry)) for number in [*mine()]
-                    if whole(entry := entries[number])]
+            made = [(number, flat(kernel), ahead.known(kernel), more) for number in [*mine()]
+                    if (more := told(kernel := shared[number])) is not None]
             with open(result, "wb") as sink:
-                pickle.dump((made, seconds), sink)
+                _send((made, seconds), sink, files)
         os._exit(0)
     os.close(result)
     try:
         for kernel in kernels:
-            if kernel.name not in names:
+            if kernel not in shared:
                 run(kernel)
-        left = {*range(len(entries))}.difference(mine())
+        left = {*range(len(shared))}.difference(mine())
         with open(results, "rb") as source, suppress(EOFError, pickle.UnpicklingError):
-            made, more = pickle.load(source)
-            for number, data, ptx in made:
-                vars(entries[number]).update(vars(unflat(data)))
+            made, times = _Received(source, files).load()
+            for number, data, ptx, more in made:
+                kernel = shared[number]
+                vars(kernel).update(vars(unflat(data)))
                 if ptx is not None:
-                    ahead.tell(entries[number], ptx)
+                    ahead.tell(kernel, ptx)
+                take(kernel, more)
                 left.remove(number)
-            seconds.update({label: seconds.get(label, 0) + time for label, time in more.items()})
+            seconds.update({label: seconds.get(label, 0) + time for label, time in times.items()})
         for number in sorted(left):
-            run(entries[number])
+            run(shared[number])
     finally:
         os.close(turns)
         if child > 0:
@@ -82,3 +89,33 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
                 os.kill(child, signal.SIGKILL)
             with suppress(ChildProcessError):  # where SIGCHLD is ignored, there is nothing to ask
                 os.waitpid(child, 0)
+
+
+def _files(kernels: Sequence[Kernel]) -> list[SourceFile]:
+    """The files that the kernels come from."""
+    spans = {op.span for kernel in kernels for op in kernel.ops() if op.span is not None}
+    return [*{span.file for span in spans}]
+
+
+def _send(made: object, sink: IO[bytes], files: Sequence[SourceFile]) -> None:
+    """Pickle `made`; the files, which both processes have, by their numbers."""
+    numbers = {file: number for number, file in enumerate(files)}
+    pickler = pickle.Pickler(sink)
+    pickler.dispatch_table = {SourceFile: lambda file: (
+        _numbered, (numbers[file],)) if file in numbers else file.__reduce_ex__(2)}
+    pickler.dump(made)
+
+
+def _numbered(number: int) -> SourceFile:
+    """Stands for `_Received.files`."""
+    raise NotImplementedError
+
+
+class _Received(pickle.Unpickler):
+    def __init__(self, source: IO[bytes], files: Sequence[SourceFile]) -> None:
+        super().__init__(source)
+        self.files = files
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self.files.__getitem__ if name == _numbered.__name__ else super().find_class(
+            module, name)

@@ -6,12 +6,16 @@ it; so they meet again where the branches join.  Shuffles, and barriers of all, 
 threads are there; at a barrier of some, those that come wait until as many have come as it says.
 If all wait for ever, that is an error.  Accesses are checked for alignment and for lying in a
 buffer; bfloat is held in float32.
+
+With `chance`, warps (warpgroups, where these multiply) go on by themselves in an order that it
+says, and copies land at any time up to the wait for them: a barrier too few gives wrong results.
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,8 +69,9 @@ _RMW: dict[str, Any] = {
 class Machine:
     """A module, the memory of a launch, and the threads of the block that runs."""
 
-    def __init__(self, text: str, memory: Memory, threads: int) -> None:
-        self.memory, self.threads = memory, threads
+    def __init__(self, text: str, memory: Memory, threads: int,
+                 chance: random.Random | None = None) -> None:
+        self.memory, self.threads, self.chance = memory, threads, chance
         self.functions: dict[str, Function] = {}
         self.globals: dict[str, int] = {}
         self.tables: dict[str, Any] = {}
@@ -78,6 +83,11 @@ class Machine:
         self.held: Any = None  # those that have to try the instruction again
         self.meetings: dict[int, Meeting] = {}
         self.registers = np.zeros(threads, np.int64)  # that each thread has
+        size = threads if chance is None else min(threads, 128 if "wgmma" in text else 32)
+        self.units = [np.arange(threads) // size == i for i in range(-(-threads // size))]
+        self.unit = -1  # whose turn it is
+        # By unit or thread, copies of the group that is not committed, and those before it.
+        self.copies: dict[Any, list[list[Callable[[], None]]]] = {}
         self._parse(text)
 
     def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...],
@@ -95,6 +105,9 @@ class Machine:
                     self.meetings.clear()
                     self.registers[:] = (1 << 16) // self.threads & ~7
                     self.call(function, given, self.all)
+                    for who in [*self.copies]:
+                        self.wait(who, -1)
+                    self.copies.clear()
 
     def _argument(self, t: str, a: Any) -> Any:
         if t == "bfloat":
@@ -189,16 +202,22 @@ class Machine:
     def call(self, function: Function, arguments: list[Lanes], mask: Any) -> Lanes:
         env: dict[str, Lanes] = {name: a for (_, name), a in zip(function.parameters, arguments,
                                                                 strict=True)}
-        first = next(iter(function.blocks))
-        waiting = {(first, 0): mask.copy()}  # by block and instruction
+        first, outer = next(iter(function.blocks)), self.unit
+        waiting = {(i, first, 0): mask & unit for i, unit in enumerate(self.units)
+                   if (mask & unit).any()}  # by unit, block and instruction
         came_from = np.zeros(self.threads, np.int32)
         result: Lanes = None
         turn = vain = 0  # of those that wait in vain, which come after the others
-        late: dict[tuple[str, int], int] = {}
+        late: dict[tuple[int, str, int], int] = {}
         while waiting:
-            place = min(waiting, key=lambda p: (late.get(p, 0), function.order[p[0]], p[1]))
+            places = [*waiting]
+            if self.chance is not None and not vain:
+                chosen = self.chance.choice(places)[0]
+                places = [place for place in places if place[0] == chosen]
+            place = min(places, key=lambda p: (late.get(p, 0), function.order[p[1]], p[2]))
             active = waiting.pop(place)
-            label, first = place
+            unit, label, at = place
+            self.unit, first = unit, at
             self.stalled = False
             turn += 1
             if not first:
@@ -214,12 +233,14 @@ class Machine:
                     for target, going in self._targets(env, rest, active):
                         if going.any():
                             came_from[going] = function.order[label]
-                            waiting[target, 0] = waiting.get((target, 0), False) | going
+                            place_of = unit, target, 0
+                            waiting[place_of] = waiting.get(place_of, False) | going
                 else:
                     found = self._execute(env, op, rest, active)
                     if self.held is not None:
-                        waiting[label, at] = waiting.get((label, at), False) | self.held
-                        late[label, at] = turn
+                        here = unit, label, at
+                        waiting[here] = waiting.get(here, False) | self.held
+                        late[here] = turn
                         active, self.held = active & ~self.held, None
                         if not active.any():
                             self.stalled = at == first
@@ -227,9 +248,31 @@ class Machine:
                     if name:
                         env[name] = merge(active, found, env.get(name))
             late[place] = turn if self.stalled else 0
-            vain = vain + 1 if self.stalled else 0
+            vain = vain + 1 if self.stalled and not self.land(vain > 0) else 0
             assert vain <= 2 * len(waiting), f"waits for ever: {[*waiting]}"
+        self.unit = outer
         return result
+
+    def land(self, must: bool) -> bool:
+        """Perhaps let a copy land that is not waited for by its thread; whether one has."""
+        return False
+
+    def copy(self, who: Any, copy: Callable[[], None]) -> None:
+        """A thread or unit starts a copy of the group that it commits next."""
+        if self.chance is None or self.chance.random() < 0.5:
+            copy()
+        else:
+            self.copies.setdefault(who, [[]])[-1].append(copy)
+
+    def commit(self, who: Any) -> None:
+        self.copies.setdefault(who, [[]]).append([])
+
+    def wait(self, who: Any, pending: int) -> None:
+        """Until at most so many groups are left."""
+        groups = self.copies.get(who, [])
+        while len(groups) - 1 > pending:
+            for copy in groups.pop(0):
+                copy()
 
     def _phis(self, function: Function, label: str, env: dict[str, Lanes], active: Any,
               came_from: Any) -> None:

@@ -108,7 +108,9 @@ def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
 def _together(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     """All threads, or as many as a barrier says, of which some may only arrive."""
     if ".count" not in name:
-        assert active.all(), f"{name} without all threads"
+        assert m.chance is not None or active.all(), f"{name} without all threads"
+        if m.chance is not None:
+            m.meet(active, v[0], m.threads, said=v[-1])
         return
     _whole_warps(m, name, types, v, active)
     (count,) = np.unique(v[1][active])
@@ -151,7 +153,7 @@ def _vote(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> L
     kind = np.any if ".any." in name or ".or." in name else np.all
     of_all = ".barrier." in name
     (_together if of_all else _whole_warps)(m, name, types, v, active)
-    if of_all and ".count" in name:
+    if of_all and (m.chance is not None or ".count" in name):
         return np.array([kind(m.meetings[n].votes) if n in m.meetings else False
                          for n in v[0].tolist()])
     votes = v[-1][active] if of_all else v[1].reshape(-1, 32)
@@ -249,7 +251,8 @@ def _directed(down: bool) -> Any:
 def _matrix_move(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     """ldmatrix and stmatrix: lane 8 j + i has the address of row i of matrix j, eight 16-bit
     elements; lane l holds row l / 4, elements 2 (l % 4) and the next (of the transpose)."""
-    _together(m, name, types, v, active)
+    assert m.chance is not None or active.all(), f"{name} without all threads"
+    _whole_warps(m, name, types, v, active)
     count = int(name.split(".x")[1][0])
     lane = np.arange(m.threads)
     first, row = lane & ~31, lane % 32 // 4
@@ -273,7 +276,8 @@ def _matrix_move(m: Any, name: str, types: list[str], v: list[Lanes], active: An
 
 def _matrix(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     """mma.sync: the fragments of each warp put together, multiplied, taken apart."""
-    _together(m, name, types, v, active)
+    assert m.chance is not None or active.all(), f"{name} without all threads"
+    _whole_warps(m, name, types, v, active)
     row = next(r for r in INSTRUCTIONS if r.kind == "mma" and name ==
                f"llvm.nvvm.mma.m{r.rows}n{r.columns}k{r.depth}.row.col.{r.ptx}")
     bits = row.operand.bits
@@ -347,8 +351,9 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.barrier", _together),
     ("llvm.nvvm.bar.warp.sync", _whole_warps),
     ("llvm.nvvm.setmaxnreg", _set_registers),
-    ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
-    ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),
+    ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: m.commit(m.unit)),
+    ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: m.wait(
+        m.unit, int(v[0][0]))),
     ("llvm.nvvm.shfl", _shuffle),
     ("llvm.nvvm.vote.ballot", _ballot),
     ("llvm.nvvm.vote", _vote),
@@ -488,10 +493,14 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
             filled = np.where(filled, 0, count)
         assert not (address[mask] % np.uint64(count)).any()
         assert not (source[mask & (filled > 0)] % np.uint64(count)).any()
-        for i in range(count):
-            at = np.uint64(i)
-            value = m.read(source + at, 1, "global", mask & (filled > i))
-            m.write(address + at, value, 1, "shared", mask)
+
+        def copy() -> None:
+            for i in range(count):
+                at = np.uint64(i)
+                value = m.read(source + at, 1, "global", mask & (filled > i))
+                m.write(address + at, value, 1, "shared", mask)
+
+        m.copy(m.unit, copy)
         return
     # One thread after the other: all orders are kept.
     parts = [part for part in parts if part not in ("acquire", "acq_rel", "relaxed", "gpu")]

@@ -8,7 +8,9 @@ Copies land at once and products end at once: races are for the simulation of ma
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -116,12 +118,14 @@ class Box(NamedTuple):
 class MatrixMachine(Machine):
     """Also knows wgmma, ldmatrix, stmatrix, mbarrier and TMA loads."""
 
-    def __init__(self, text: str, memory: Any, threads: int) -> None:
+    def __init__(self, text: str, memory: Any, threads: int,
+                 chance: random.Random | None = None) -> None:
         self.barriers: dict[int, Barrier] = {}
         self.maps: dict[int, TensorMap] = {}
         self.seen: set[str] = set()  # the instructions that ran
-        self.uncommitted = False  # products of warpgroups
-        super().__init__(text, memory, threads)
+        self.uncommitted = np.zeros(threads, bool)  # products of warpgroups
+        self.flying: list[Callable[[], None]] = []  # boxes that have not landed
+        super().__init__(text, memory, threads, chance)
 
     def _global(self, line: str) -> None:
         found = re.match(
@@ -263,10 +267,11 @@ class MatrixMachine(Machine):
             elif op.startswith("wgmma.commit"):
                 committed = True
             else:
-                assert op == "wgmma.wait_group.sync.aligned" and not self.uncommitted, statement
+                assert op == "wgmma.wait_group.sync.aligned", statement
+                assert not self.uncommitted[active].any()
         assert fenced or not committed
         # The next steps of a product follow.
-        self.uncommitted = (fenced or self.uncommitted) and not committed
+        self.uncommitted[active] = (fenced | self.uncommitted[active]) & (not committed)
         return registers[:outputs] if outputs > 1 else registers[0]
 
     def _multiply(self, op: str, rest: str, registers: list[Any], virtual: dict[str, Any],
@@ -381,10 +386,10 @@ class MatrixMachine(Machine):
         return done
 
     def _box(self, number: int, starts: list[int]) -> Box:
-        """The box of a map that begins at `starts`, of a tensor of two axes or three."""
+        """The box of a map that begins at `starts`, of a tensor of two axes or more."""
         fields = self.maps[number].fields
         rank = fields["rank"] + 1
-        assert rank == len(starts) and rank in (2, 3)
+        assert rank == len(starts) >= 2
         assert all(fields[f"element.stride.{d}"] == 1 for d in range(rank))
         assert fields["interleave.layout"] == fields["fill.mode"] == 0
         size = _ELEMENT_BYTES[fields["elemtype"]]
@@ -397,9 +402,9 @@ class MatrixMachine(Machine):
         assert base % 16 == 0 and all(p % 16 == 0 for p in pitches) and start[0] * size % 16 == 0
         assert min(extent) >= 1 and max(box) <= 256 and all(n == 1 for n in box[2:])
         assert box[0] * size == swizzle and box[0] <= self.threads
-        if rank == 3:  # one slice
-            base += start[2] * pitches[1]
-            if not 0 <= start[2] < extent[2]:
+        for d in range(2, rank):  # one slice
+            base += start[d] * pitches[d - 1]
+            if not 0 <= start[d] < extent[d]:
                 extent[1] = 0
         return Box(base, pitches[0], size, box, extent, start, swizzle, fields["elemtype"])
 
@@ -409,6 +414,17 @@ class MatrixMachine(Machine):
         to, barrier, tensor, *starts = (int(x[active][0]) for x in v[: 3 + axes])
         box = self._box(tensor, starts)
         assert to % (8 * box.swizzle) == 0
+        self.flying.append(lambda: self._land(box, to, barrier))
+        if self.chance is None:
+            self.flying.pop()()
+
+    def land(self, must: bool) -> bool:
+        if self.chance is None or not self.flying:
+            return False
+        self.flying.pop(self.chance.randrange(len(self.flying)))()
+        return True
+
+    def _land(self, box: Box, to: int, barrier: int) -> None:
         for row in range(box.box[1]):
             line = np.zeros(box.swizzle, np.uint8)
             at, inside = self._line(box, row)
@@ -442,6 +458,10 @@ class MatrixMachine(Machine):
         source, tensor, *starts = (int(x[active][0]) for x in v[: 2 + axes])
         box = self._box(tensor, starts)
         assert source % (8 * box.swizzle) == 0
+        self.copy(("box", int(np.argmax(active))), lambda: self._leave(box, source))
+        return None
+
+    def _leave(self, box: Box, source: int) -> None:
         for row in range(box.box[1]):
             place = source - SHARED + row * box.swizzle + np.arange(box.swizzle)
             line = self.shared[swizzled(place, box.swizzle)].view(f"u{box.size}")
@@ -450,7 +470,14 @@ class MatrixMachine(Machine):
                 values = np.zeros(self.threads, line.dtype)
                 values[: box.box[0]] = line
                 self.write(at, values, box.size, "global", inside)
-        return None
+
+    def commit_boxes(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        for thread in np.nonzero(active)[0].tolist():
+            self.commit(("box", thread))
+
+    def wait_boxes(self, name: str, v: list[Lanes], active: Any) -> Lanes:
+        for thread in np.nonzero(active)[0].tolist():
+            self.wait(("box", thread), int(v[0][0]))
 
     def nothing(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         return None
@@ -476,7 +503,7 @@ _INTRINSICS: dict[str, Any] = {
     "mbarrier.try.wait.parity": MatrixMachine.try_wait,
     "cp.async.bulk.tensor.g2s.tile": MatrixMachine.copy_box,
     "cp.async.bulk.tensor.s2g.tile": MatrixMachine.store_box,
-    "cp.async.bulk.commit.group": MatrixMachine.nothing,
-    "cp.async.bulk.wait.group": MatrixMachine.nothing,
+    "cp.async.bulk.commit.group": MatrixMachine.commit_boxes,
+    "cp.async.bulk.wait.group": MatrixMachine.wait_boxes,
     "fence": MatrixMachine.nothing,
 }

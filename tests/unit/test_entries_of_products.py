@@ -153,6 +153,13 @@ def test_products_that_share_an_operand_have_entries_of_clusters() -> None:
             for one in entries("unseen/swiglu_mm.tc")[1:]} == {1, 2, 4}
 
 
+def test_products_of_one_sum_have_entries_of_clusters() -> None:
+    """dG W + dU V of 512 x 1536 x 4096 took 84 us by the one tile for all launches, 45 so, of 300
+    x 1024 x 3072 61 and 19 (H200)."""
+    assert taken("unseen/two_gradients.tc", 512, 1536, 4096) == ([64, 128], 1)
+    assert taken("unseen/two_gradients.tc", 300, 1024, 3072) == ([64, 128], 2)
+
+
 def test_launches_of_a_range_that_numbers_heads_are_few() -> None:
     """Queries of 500 rows and 8 heads, 4096 deep, took 27 us without clusters (H200)."""
     assert [one["tile"] for one in entries("unseen/rope_mm.tc")[1:]
@@ -207,3 +214,14 @@ def test_a_range_begins_along_its_own_axis() -> None:
     text = re.sub(r"int (T[TFC]) = .*;", r"int \1 = {32, 64};", text)
     driver.compile(SourceFile("p.tc", text), Options(
         arch="sm_90a", small_clusters=True, stop_after="lower"), ())
+
+
+def test_sums_that_a_step_holds_load_nothing_ahead() -> None:
+    """Whose rows come element by element: 3 channels by 3 x 3, 802816 pixels to 64 filters 174 us
+    by 128 x 32 x 32, 80 so (H200)."""
+    name = "suite/conv_nhwc_flat.tc"
+    short = [one for one in entries(name) if one["tunables"].get("num_stages") == 0]
+    assert [one["tile"] for one in short] == [[64, 64]]
+    sizes = {"R": 3, "S": 3, "H": 224, "W": 224}
+    assert taken(name, 802816, 64, 64, C=3, **sizes)[0] == [64, 64]
+    assert taken(name, 802816, 64, 64, C=64, **sizes)[0] != [64, 64]

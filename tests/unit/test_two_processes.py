@@ -1,4 +1,4 @@
-"""A fork goes through some entries of a kernel; whatever becomes of it, the PTX is the same."""
+"""A fork goes through some kernels and entries; whatever becomes of it, the PTX is the same."""
 
 from __future__ import annotations
 
@@ -21,28 +21,32 @@ from tritonc.options import Options
 from tritonc.source import SourceFile
 
 def compiled(name, dump=None, **more):
-    path = Path(sys.argv[1]) / name
-    options = Options(arch="sm_90a", small_clusters=True, **more)
+    source = SourceFile(name, (Path(sys.argv[1]) / name).read_text())
+    options = Options(**{"arch": "sm_90a", "small_clusters": True, **more})
     with patch.object(two_processes, "possible", lambda: True):
-        return driver.compile(SourceFile(name, path.read_text()), options, ("ptx",),
-                              dump=dump).outputs["ptx"]
+        found = driver.compile(source, options, ("ptx",), dump=dump)
+    places = [(one.message, one.span and (one.span.file is source, one.span.start))
+              for one in found.remarks]
+    return found.outputs["ptx"], places
 
 def ends(*_):
     os._exit(1)
 
-def writes_half(made, sink):
+def writes_half(made, sink, files):
     sink.write(b"half")
     sink.flush()
     os._exit(1)
 
-for name in ("matmul.tc", "cross_entropy.tc"):  # of which the PTX is made ahead, and of which not
-    alone = compiled(name)
+# Of which the PTX is made ahead, and of which not; two kernels without entries.
+for name, entries in (("matmul.tc", True), ("attention_backward.tc", False),
+                      ("cross_entropy.tc", True)):
+    alone = compiled(name, small_clusters=entries)
     with patch.object(two_processes, "unflat", Mock(wraps=two_processes.unflat)) as taken:
-        assert compiled(name, alone=True) == alone
+        assert compiled(name, alone=True, small_clusters=entries) == alone
         assert taken.called
 for fault in (patch.object(two_processes, "flat", ends),
               patch.object(two_processes, "flat", Mock(side_effect=MemoryError)),
-              patch.object(two_processes.pickle, "dump", writes_half),
+              patch.object(two_processes, "_send", writes_half),
               patch.object(os, "fork", Mock(side_effect=OSError(errno.EAGAIN, "no more")))):
     with fault:
         assert compiled(name, alone=True) == alone
@@ -71,8 +75,7 @@ def test_more_entries_than_a_byte_counts() -> None:
     done: list[Kernel] = []
     kernels = [Kernel(f"k{i}", [], []) for i in range(300)]
     with patch.object(two_processes, "possible", lambda: True):
-        two_processes.share(kernels, {kernel.name for kernel in kernels}, done.append,
-                            Mock(), {}, Mock())
+        two_processes.share(kernels, kernels, done.append, Mock(), {}, Mock(), Mock())
     assert done == kernels
 
 
@@ -80,7 +83,7 @@ KILLED = '''
 import os, signal
 from unittest.mock import Mock, patch
 from tritonc import two_processes
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import Block, Kernel
 
 first = os.getpid()
 
@@ -90,8 +93,8 @@ def run(kernel):
 
 two_processes.possible = lambda: True
 two_processes.flat = lambda _: bytes(1 << 20)  # more than a pipe takes
-two_processes.share([Kernel(name, [], []) for name in "ab"], "b", run,
-                    Mock(known=lambda _: None), {}, lambda _: True)
+kernels = [Kernel(name, [], [], [Block("b")]) for name in "ab"]
+two_processes.share(kernels, kernels[1:], run, Mock(known=lambda _: None), {}, lambda _: True, None)
 '''
 
 

@@ -6,7 +6,7 @@ Integers are taken as unbounded: an access whose address arithmetic wraps is out
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from tritonc.ir.build import Builder
@@ -149,18 +149,14 @@ def equal(a: Linear, b: Linear) -> bool:
 def emit(builder: Builder, value: Linear, t: Scalar,
          rename: Callable[[Value], Value] = lambda v: v) -> Value:
     """Operations that compute the polynomial in `t` (i32 or i64), its values sign-extended."""
-    total: Value | None = None
-    for monomial, n in value.terms:
-        product: Value | None = None
+    def factors(monomial: Monomial, n: int) -> Iterator[Value]:
         for factor in monomial:
-            v = _widened(builder, rename(factor), t)
-            product = v if product is None else builder.value("mul", product, v)
-        if product is None:
-            product = builder.constant(n, t)
-        elif n != 1:
-            product = builder.value("mul", product, builder.constant(n, t))
-        total = product if total is None else builder.value("add", total, product)
-    return total if total is not None else builder.constant(0, t)
+            yield _widened(builder, rename(factor), t)
+        if n != 1 or not monomial:
+            yield builder.constant(n, t)
+
+    products = (builder.joined("mul", factors(*term)) for term in value.terms)
+    return builder.joined("add", products) if value.terms else builder.constant(0, t)
 
 
 def _widened(builder: Builder, value: Value, t: Scalar) -> Value:

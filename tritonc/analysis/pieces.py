@@ -18,8 +18,8 @@ from tritonc.ir.types import same_axes, shape
 class Pieces:
     """What is known of the neighbours in runs of a length that begin at its multiples."""
 
-    def __init__(self, run: int) -> None:
-        self.run, self.elements = run, Elements()
+    def __init__(self, run: int, elements: Elements) -> None:
+        self.run, self.elements = run, elements
         self._along: dict[tuple[Value, int], Sequence[int]] = {}
 
     def starts(self, value: Value, axis: int) -> list[int]:
@@ -61,6 +61,21 @@ class Pieces:
         runs = {tuple(number - found[at] for number in found[at : at + self.run])
                 for at in range(0, len(found), self.run)}
         return runs.pop() if len(runs) == 1 else None
+
+    def apart(self, value: Value, axis: int) -> tuple[int, ...] | None:
+        """How far each element of a run is from the first along an axis: of sums of lines of known
+        numbers and of what is the same in all of it."""
+        op = value.op
+        if is_uniform(value) or shape(value.type)[axis] == 1:
+            return (0,) * self.run
+        if (known := self.offsets(value, axis)) is not None or op is None:
+            return known
+        if (source := source_axis(op, axis)) is not None:
+            return self.apart(op.operands[0], source)
+        parts = [self.apart(v, axis) for v in op.operands] if op.name in ("add", "addptr") else []
+        found = [part for part in parts if part is not None]
+        return tuple(map(sum, zip(*found, strict=True))) if found and len(found) == len(
+            parts) else None
 
 
 def source_axis(op: Op, axis: int) -> int | None:

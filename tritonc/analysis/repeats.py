@@ -2,9 +2,11 @@
 piece."""
 
 from collections.abc import Callable
+from functools import cache
 from math import gcd
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.elements import Elements
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.pieces import Pieces, source_axis
 from tritonc.analysis.signs import Needs, known_signs
@@ -21,17 +23,20 @@ MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are mo
 
 class Repeats(NamedTuple):
     """The axis along which elements of a load are one, in each run of so many neighbours; or in
-    pieces of it, which begin at `starts`."""
+    pieces of it, which begin at `starts`; or of which each `inner` neighbours are repeated as a
+    whole, `distinct` of the run being neighbours in memory."""
 
     axis: int
     run: int
     starts: tuple[int, ...] = (0,)
     pieces: Pieces | None = None
+    inner: int = 1
+    distinct: int = 0
 
 
 def share_of(repeats: Repeats | None) -> float:
     """How much of a tile is loaded."""
-    return 1.0 if repeats is None else len(repeats.starts) / repeats.run
+    return 1.0 if repeats is None else (repeats.distinct or len(repeats.starts)) / repeats.run
 
 
 class Runs:
@@ -52,6 +57,8 @@ class Runs:
         self.signs.testable = assumable
         self.assumed: Multiples = {}
         self.natural: Needs = {}
+        elements = Elements()
+        self.pieces = cache(lambda run: Pieces(run, elements))
 
     def of_load(self, load: Op, gathers: bool) -> Repeats | None:
         """What a load repeats; of addresses that follow from loaded tiles, which are there late,
@@ -69,7 +76,24 @@ class Runs:
             if run > 1 and extent % run == 0:
                 return Repeats(axis, run)
             self.assumed, self.natural = before
-        return self._in_pieces(load)
+        return self._of_blocks(load) or self._in_pieces(load)
+
+    def _of_blocks(self, load: Op) -> Repeats | None:
+        """Blocks of neighbours that are repeated, as bytes whose halves are weights 16 apart."""
+        for axis, extent in enumerate(shape(load.result.type)):
+            pieces = self.pieces(extent)
+            places = pieces.apart(load.operands[0], axis) if extent > 1 else None
+            distinct = 0 if places is None else max(places) + 1
+            if places is None or extent % distinct or not 1 < distinct < extent:
+                continue
+            for inner in range(2, distinct + 1):
+                whole = inner * extent // distinct
+                if all(p == i // whole * inner + i % inner for i, p in enumerate(places)):
+                    before = dict(self.assumed)
+                    if load.guard is None or self.of(load.guard, axis, extent) == extent:
+                        return Repeats(axis, extent, (0,), pieces, inner, distinct)
+                    self.assumed = before
+        return None
 
     def _in_pieces(self, load: Op) -> Repeats | None:
         before = dict(self.assumed)
@@ -77,9 +101,9 @@ class Runs:
             load.operands[:1], ends=("load", "phi"), masks=False))
         for axis, extent in enumerate(shape(load.result.type) if quotient else ()):
             for run in RUNS:
-                pieces = Pieces(run)
-                starts = pieces.starts(load.operands[0], axis)
-                if extent % run == 0 and PIECE * len(starts) <= run:
+                pieces = self.pieces(run)
+                if extent % run == 0 and PIECE * len(
+                        starts := pieces.starts(load.operands[0], axis)) <= run:
                     if load.guard is None or self.of(load.guard, axis, run) == run:
                         return Repeats(axis, run, tuple(starts), pieces)
                     self.assumed = before

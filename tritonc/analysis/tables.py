@@ -6,7 +6,7 @@ TABLE_BYTES, all of it is in memory if any of it is: no page ends in it."""
 from typing import NamedTuple
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import defined_by
+from tritonc.analysis.values import defined_by, origin
 from tritonc.ir.core import Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar
@@ -41,3 +41,10 @@ def table_of(load: Op, facts: Facts) -> Table | None:
     found = Table(start.operands[0], 1 << high.bit_length(), step.operands[1])
     size = getattr(load.result.type, "size", 1)
     return found if found.bytes <= TABLE_BYTES and size >= FEWEST * found.places else None
+
+
+def constant_lookup(load: Op) -> tuple[str, Value] | None:
+    """The symbol of constant memory from whose start a load counts, and its index there."""
+    step = defined_by(load.operands[0], "addptr") if load.name == "load" else None
+    base = defined_by(origin(step.operands[0]), "constant_table") if step is not None else None
+    return (base.attributes["symbol"], step.operands[1]) if base and step else None

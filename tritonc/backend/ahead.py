@@ -22,7 +22,7 @@ class Ahead:
         self._constants, self._target, self._options = constants, target, options
         # By their names then; a text is what another process has made.
         self._begun: dict[tuple[Kernel, str], Task | str] = {}
-        self._final = final
+        self.final = final
         self._made: list[str] = []
         self._left: list[Kernel] = []  # which call functions that stay
 
@@ -32,10 +32,10 @@ class Ahead:
             text = self._emit([kernel])
         except CompileError:
             return  # `ptx` finds that again
-        if parts.stands_alone(text) and (self._final or parts.is_long(
+        if parts.stands_alone(text) and (self.final or parts.is_long(
                 text.partition(parts.KERNEL)[2])):
             self._begun[kernel, kernel.name] = Task(text, self._target, self._options)
-            if self._final:
+            if self.final:
                 kernel.blocks.clear()
 
     def known(self, kernel: Kernel) -> str | None:

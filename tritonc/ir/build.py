@@ -1,6 +1,7 @@
 """Making operations: types inferred and checked by the typing rules as they are appended."""
 
 from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from typing import Any
 
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -50,6 +51,11 @@ class Builder:
 
     def constant(self, value: int | float | bool, type: Type) -> Value:
         return self.value("constant", type=type, value=value)
+
+    def joined(self, name: str, values: Iterable[Value]) -> Value:
+        """What an operation makes of values, at least one: of the first two, then of that and the
+        next one.  Each is asked for when it is joined, so what makes it may be placed then."""
+        return reduce(partial(self.value, name), values)
 
 
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:

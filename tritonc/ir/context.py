@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import ConstantTable, Kernel
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Diagnostic, Note, Span
 
@@ -68,6 +68,7 @@ class Context:
     flushes: bool = False  # subnormal floats are zeros
     precise_math: bool = False
     device_assert: bool = False
+    constants: Sequence[ConstantTable] = ()  # of the module
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
     known_sizes: Mapping[str, int] = field(default_factory=dict)

@@ -11,13 +11,16 @@ the number but for a power of two.  Whether a value is such a number, however it
 in its value for each code (`ir.numeric`), of which there are few.  Conversions of operands then
 make two at once, by their bits (`backend/emit`).
 
+So are numbers that are looked up in a table of which the source states the contents.
+
 Done beside products, where a value of one small integer takes more operations than that."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import copysign, frexp, ldexp
 from typing import Any
 
 from tritonc.analysis.facts import Facts
+from tritonc.analysis.tables import constant_lookup
 from tritonc.analysis.values import constant_of, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -26,7 +29,9 @@ from tritonc.ir.numeric.numbers import NotFoldable, Number, evaluate, fit
 from tritonc.ir.types import F32, I32, Tile, element, with_element
 from tritonc.records import NamedTuple
 
-MOST_BITS, WORTH, LONGEST = 6, 8, 64  # of a code; operations, at least and at most
+# Of a code; operations, at least and at most.  A table takes a shuffle and what names the lane.
+MOST_BITS, WORTH, LONGEST = 6, 8, 64
+Tables = Mapping[str, Sequence[int | float]]
 MANTISSA, SIGN, BIAS = 23, 31, 126  # of a float; the least exponent of a normal one
 
 
@@ -44,13 +49,14 @@ def small_floats(kernel: Kernel, context: Context) -> bool:
     if context.flushes or not any(op.name == "dot" for op in kernel.ops()) or not any(
             op.name == "and" and element(op.result.type) == I32 for op in kernel.ops()):
         return False
+    tables = {one.name: one.data for one in context.constants if one.data is not None}
     facts, seen, replaced = Facts(kernel), set[Op](), dict[Value, Value]()
     for block in kernel.blocks:
         for op in reversed([*block.ops]):
-            if op in seen or not _computes(op) or element(op.result.type) != F32:
+            if op in seen or _inputs(op, tables) is None or element(op.result.type) != F32:
                 continue
-            code, bits, ops = _code(op, facts)
-            found = _format(_values(op, code, bits, ops)) if code is not None else None
+            code, bits, ops = _code(op, facts, tables)
+            found = _format(_values(op, code, bits, ops, tables)) if code is not None else None
             if code is not None and found is not None:
                 new = _decoded(code, op, found)
                 at = block.ops.index(op) + 1
@@ -61,18 +67,24 @@ def small_floats(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def _computes(op: Op) -> bool:
-    return op.info.elementwise and op.pure and op.guard is None and len(op.results) == 1 \
-        and isinstance(op.result.type, Tile)
+def _inputs(op: Op, tables: Tables) -> Sequence[Value] | None:
+    """The tiles of which an operation makes its result, element by element: of a load from a known
+    table its index; None of operations that do more."""
+    found = constant_lookup(op)
+    if op.guard is not None or len(op.results) != 1 or not isinstance(op.result.type, Tile):
+        return None
+    if found is not None and found[0] in tables and not op.attributes.get("volatile"):
+        return found[1:]
+    return op.operands if op.info.elementwise and op.pure else None
 
 
-def _code(root: Op, facts: Facts) -> tuple[Value | None, int, list[Op]]:
+def _code(root: Op, facts: Facts, tables: Tables) -> tuple[Value | None, int, list[Op]]:
     """The small integer of which alone the value is made, by enough operations, the earliest such;
     its bits; and these operations, in an order in which they can be computed."""
     ops, found = [root], {root}
     for op in ops:  # which grows
-        more = dict.fromkeys(v.op for v in op.operands if v.op is not None and v.op not in found
-                             and _computes(v.op))
+        more = dict.fromkeys(v.op for v in _inputs(op, tables) or () if v.op is not None
+                             and v.op not in found and _inputs(v.op, tables) is not None)
         ops += more
         found.update(more)
         if len(ops) > LONGEST:
@@ -81,9 +93,9 @@ def _code(root: Op, facts: Facts) -> tuple[Value | None, int, list[Op]]:
         code = op.result
         if code.type != with_element(root.result.type, I32):
             continue
-        made = _between(root, code)
-        if made is not None and len(made) >= WORTH and 2 < (bits := _bits(code, made, facts)) <= (
-                MOST_BITS):
+        made = _between(root, code, tables)
+        worth = made is not None and (len(made) >= WORTH or any(o.name == "load" for o in made))
+        if made is not None and worth and 2 < (bits := _bits(code, made, facts)) <= MOST_BITS:
             return code, bits, made
     return None, 0, []
 
@@ -94,21 +106,22 @@ def _bits(code: Value, readers: Sequence[Op], facts: Facts) -> int:
     masks = [int_of(v) for op in readers if code in op.operands for v in op.operands
              if op.name == "and" and v is not code]
     bits = [mask.bit_length() for mask in masks if mask is not None and mask >= 0]
-    if len(bits) == sum(code in op.operands for op in readers):
+    if bits and len(bits) == sum(
+            code in op.operands or code in (constant_lookup(op) or ()) for op in readers):
         return max(bits)
     low, high = facts.interval(code)
     return high.bit_length() if low >= 0 else element(code.type).bits
 
 
-def _between(root: Op, code: Value) -> list[Op] | None:
+def _between(root: Op, code: Value, tables: Tables) -> list[Op] | None:
     """The operations from a value to another one; None if it is not made of that alone."""
     found: dict[Op, None] = {}
 
     def visit(op: Op) -> bool:
-        for v in op.operands:
+        for v in _inputs(op, tables) or ():
             if v is code or constant_of(v) is not None or v.op in found:
                 continue
-            if v.op is None or not _computes(v.op) or not visit(v.op):
+            if v.op is None or _inputs(v.op, tables) is None or not visit(v.op):
                 return False
         found[op] = None
         return True
@@ -116,7 +129,7 @@ def _between(root: Op, code: Value) -> list[Op] | None:
     return [*found] if visit(root) else None
 
 
-def _values(root: Op, code: Value, bits: int, ops: Sequence[Op]) -> list[float]:
+def _values(root: Op, code: Value, bits: int, ops: Sequence[Op], tables: Tables) -> list[float]:
     """What the value is for each code; nothing if that is not known."""
     found = []
     for number in range(1 << bits):
@@ -124,8 +137,15 @@ def _values(root: Op, code: Value, bits: int, ops: Sequence[Op]) -> list[float]:
         try:
             for op in ops:
                 numbers = [known[v] if v in known else fit(v.type, constant_of(v) or 0)
-                           for v in op.operands]
-                known[op.result] = evaluate(op.info, op, numbers)[0]
+                           for v in _inputs(op, tables) or ()]
+                looked_up = constant_lookup(op)
+                if looked_up is None:
+                    known[op.result] = evaluate(op.info, op, numbers)[0]
+                    continue
+                table = tables[looked_up[0]]
+                if not 0 <= numbers[0] < len(table):
+                    return []
+                known[op.result] = table[int(numbers[0])]
         except NotFoldable:
             return []
         found.append(float(known[root.result]))

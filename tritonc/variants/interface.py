@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.counters import step_of
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import closure, int_of, origin
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
@@ -57,20 +57,14 @@ def difference(kernel: Kernel, other: Kernel) -> str | None:
 def _counts_tiles(kernel: Kernel, axis: int) -> bool:
     """Whether an address depends on a program's id along an axis as a number of tiles."""
     tile = kernel.tile[axis]
-    pending = [op.operands[0] for op in kernel.ops() if op.name in _ACCESSES]
-    seen = {*pending}
-    while pending:
-        op = pending.pop().op
-        if op is None or (op.name == "mul" and any(
-                (number := int_of(origin(value, ("splat", "sext", "zext")))) and number % tile == 0
-                for value in op.operands)):
-            continue
-        if op.name in _IDS and op.attributes["axis"] == axis:
-            return True
-        new = [value for value in op.operands if value not in seen]
-        seen.update(new)
-        pending += new
-    return False
+
+    def terms(op: Op | None) -> list[Op | None]:
+        return [] if op is None or (op.name == "mul" and any(
+            (number := int_of(origin(value, ("splat", "sext", "zext")))) and number % tile == 0
+            for value in op.operands)) else [value.op for value in op.operands]
+
+    made = closure([op.operands[0].op for op in kernel.ops() if op.name in _ACCESSES], terms)
+    return any(op is not None and op.name in _IDS and op.attributes["axis"] == axis for op in made)
 
 
 def _computed_of(kernel: Kernel, axis: int) -> list[str] | None:

@@ -104,9 +104,11 @@ class Variants:
                     known.notes.append(failed(general.name, variant, error))
 
     def leave_out(self, kernel: "Kernel", module: "Module", error: CompileError) -> None:
-        """Take a variant away that a pass refuses."""
+        """Take a variant away that a pass refuses.  Raises `error` if somebody asked for it."""
         from tritonc.variants.variant import failed
 
+        if kernel.name not in self.added or self.variant(kernel.name).given:
+            raise error
         general, _ = self.added[kernel.name]
         self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
         module.kernels.remove(kernel)

@@ -50,6 +50,7 @@ from tritonc.ir.types import BF16, F16, F32, I8, I16, Scalar, Tile, scalar, with
 EXACT = 1 << 24  # all integers up to here are numbers of f32
 _DIGITS = {BF16: 1 << 8, F16: 1 << 11}  # all integers up to here are numbers of a format
 _FEW_BITS = 8  # of which all patterns are tried
+_APART = 112  # between the exponents that f32 and f16 count from
 
 
 def bound_conversions(kernel: Kernel, context: Context) -> bool:
@@ -168,19 +169,44 @@ def _exact(value: Value, to: Scalar, facts: Facts, made: list[Op]) -> Value | No
         made.append(make_op("fpcast", operands if op.name == "fpcast" else [value], t,
                             span=op.span))
         return made[-1].result
-    elif op.name == "bitcast" and to == BF16 and not possible_bits(operands[0]) & 0xFFFF:
-        whole = operands[0].type
-        half = make_op("constant", [], whole, value=16)
-        high = make_op("lshr", [operands[0], half.result], span=op.span)
-        short = make_op("truncate", [high.result], with_element(whole, I16), span=op.span)
-        made += [half, high, short, make_op("bitcast", [short.result], t, span=op.span)]
-        return made[-1].result
+    elif op.name == "bitcast" and to == BF16:
+        return _of_bits(op, to, made)
     elif op.name in MOVES or (op.name == "fmul" and _few(op, to)):
-        factors = [v for one in operands if (v := _exact(one, to, facts, made)) is not None]
+        for one in operands:
+            factor = constant_of(one) if op.name == "fmul" and to == F16 else None
+            if factor is not None:  # what f16 has at these bits is another number
+                one = make_op("constant", [], value.type, value=factor * 2.0**-_APART).result
+            made_of = _of_bits(one.op, to, made) if to == F16 and one.op is not None and (
+                op.name == "fmul" and one.op.name == "bitcast") else _exact(one, to, facts, made)
+            factors += [made_of] if made_of is not None else []
         if len(factors) == len(operands):
             made.append(make_op(op.name, factors, t, span=op.span, **op.attributes))
             return made[-1].result
     return None
+
+
+def _of_bits(cast: Op, to: Scalar, made: list[Op]) -> Value | None:
+    """What a format of 16 bits has where an f32 has these fields, by operations that are added to
+    `made`; None if it lacks some of them.  In f16 that is 2 to the _APART times the number."""
+    (bits,) = cast.operands
+    fields = [bits]
+    if to == F16 and bits.op is not None and bits.op.name == "or":
+        fields = bits.op.operands
+    found: Value | None = None
+    for part in fields:
+        known = possible_bits(part)
+        moved = 16 if to == BF16 or known == 1 << 31 else 13
+        if known & (1 << moved) - 1 or (moved == 13 and known >> 23 >= 31):
+            return None
+        by = make_op("constant", [], bits.type, value=moved)
+        made += [by, make_op("lshr", [part, by.result], span=cast.span)]
+        if found is not None:
+            made.append(make_op("or", [found, made[-1].result], span=cast.span))
+        found = made[-1].result
+    assert found is not None
+    short = make_op("truncate", [found], with_element(bits.type, I16), span=cast.span)
+    made += [short, make_op("bitcast", [short.result], with_element(bits.type, to), span=cast.span)]
+    return made[-1].result
 
 
 def _whole(value: Value) -> bool:

@@ -39,7 +39,6 @@ greatest product is that number itself where the greatest element is the quotien
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
 tested (`assume_positive`, which `assumed_factors` asks for)."""
 
-from functools import reduce
 from math import prod
 
 from tritonc.analysis.values import SPREADS, constant_of, defined_by, is_uniform, origin
@@ -161,7 +160,7 @@ def _product(b: Builder, number: float, factors: list[Value], t: Type) -> Value:
     number = prod((float(n) for v in factors if (n := constant_of(v)) is not None), start=number)
     if not rest:
         return b.constant(float(round_to(F32, number)), t)
-    product = reduce(lambda one, more: b.value("fmul", one, more), rest)
+    product = b.joined("fmul", rest)
     if number != 1.0:
         product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
     return _uniform(b, product, t)

@@ -46,6 +46,7 @@ from tritonc.records import dataclass
 PIECE = 16  # bytes that copies move at once,
 LEAST = 4  # and the fewest that they can
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
+FEWER = 4  # at just so many, also one of so many times fewer than another load: fifth bits
 THIN = 8  # of so many times fewer bytes the fewest are enough: words of three bits
 _SHAPES = (*MOVES, "constant", "constant_table", "range")
 
@@ -89,7 +90,11 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
             return None
         found[op] = None
         stack += op.inputs()
-    return Computed(loads, list(found)) if loads else None
+    most = max((_bytes(load.result) for load in loads), default=0)
+    few = {load: None for load in loads if SMALL * _bytes(load.result) <= _bytes(operand)
+           and FEWER * _bytes(load.result) <= most}
+    loads = [load for load in loads if load not in few]
+    return Computed(loads, [*found, *few]) if loads else None
 
 
 def _looks_up(load: Op, inside: set[Op] | None = None, infos: axis_info.Infos | None = None

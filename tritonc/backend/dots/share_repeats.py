@@ -23,7 +23,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import I1, I32, Tile, Type, scalar, shape
+from tritonc.ir.types import I1, I32, Tile, Type, element, scalar, shape
 
 
 def share_repeats(kernel: Kernel) -> bool:
@@ -61,7 +61,7 @@ class SharedLoad:
 
     def __init__(self, load: Op, repeats: Repeats, cfg: Cfg, facts: Facts) -> None:
         self.load, self.cfg, self.facts = load, cfg, facts
-        self.axis, self.run, self.starts, self.pieces = repeats
+        self.axis, self.run, self.starts, self.pieces, self.inner, self.distinct = repeats
         self.place = 0  # in each run
         self.loop: Loop | None = cfg.innermost.get(cfg.block_of[load])
         self.added: dict[Op, list[Op]] = {}  # behind each operation
@@ -105,19 +105,35 @@ class SharedLoad:
         if pointer is None or (load.guard is not None and guard is None):
             return None
         extents = shape(load.result.type)
-        e, few = scalar(load.result.type), self.thin(extents)
+        e, few, run = scalar(load.result.type), self.thin(extents), self.run
+        if self.distinct:
+            few = tuple(self.distinct if d == self.axis else n for d, n in enumerate(extents))
+            pointer, guard = self.beside(pointer, few), guard and self.add(
+                load, "broadcast", [guard], Tile(I1, few))
+            run //= self.distinct
         thin = Op("load", [pointer], dict(load.attributes), (Tile(e, few),), guard, load.span)
         thin.result.name = load.result.name
-        at, whole = self.axis + 1, thin.result
+        whole = thin.result
         self.added.setdefault(load, []).append(thin)
         if few[self.axis] == 1:
-            whole = self.add(load, "broadcast", [whole], Tile(e, extents))
-        else:
-            for name, wide in (("reshape", (*few[:at], 1, *few[at:])),
-                               ("broadcast", (*few[:at], self.run, *few[at:])),
-                               ("reshape", extents)):
-                whole = self.add(load, name, [whole], Tile(e, wide))
+            return self.add(load, "broadcast", [whole], Tile(e, extents))
+        inner = (self.inner,) if self.inner > 1 else ()
+        before, after = (*few[:self.axis], few[self.axis] // self.inner), (
+            *inner, *few[self.axis + 1:])
+        for name, wide in (("reshape", (*before, 1, *after)), ("broadcast", (*before, run, *after)),
+                           ("reshape", extents)):
+            whole = self.add(load, name, [whole], Tile(e, wide))
         return whole
+
+    def beside(self, pointer: Value, extents: tuple[int, ...]) -> Value:
+        """The addresses of neighbours, from that of the first."""
+        load, n = self.load, self.distinct
+        line = tuple(n if d == self.axis else 1 for d in range(len(extents)))
+        numbers = self.add(load, "range", [], Tile(I32, (n,)), start=0, stop=n)
+        wide = self.add(load, "broadcast", [self.add(load, "reshape", [numbers], Tile(I32, line))],
+                        Tile(I32, extents))
+        first = self.add(load, "broadcast", [pointer], Tile(element(pointer.type), extents))
+        return self.add(load, "addptr", [first, wide])
 
     def thin(self, extents: tuple[int, ...], axis: int | None = None) -> tuple[int, ...]:
         axis = self.axis if axis is None else axis
@@ -163,6 +179,10 @@ class SharedLoad:
 
     def _narrow(self, op: Op, value: Value, t: Tile, axis: int) -> Value | None:
         to = Tile(t.element, self.thin(t.shape, axis))
+        first = self.pieces.elements.at(value, (0,) * len(to.shape)) if (
+            self.pieces is not None and to.size == 1 and not self.place) else None
+        if first is not None:
+            return self.constant(op, to, first)
         if op.name == "constant":
             return self.constant(op, to, op.attributes["value"])
         if op.name == "splat":

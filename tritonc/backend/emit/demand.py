@@ -8,6 +8,7 @@ registers is an int, bit r for register r."""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from tritonc.analysis.values import removable
 from tritonc.backend.emit.registers import (
     access_chunks,
     addressed,
@@ -26,7 +27,7 @@ from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.tma.roles import CONSUMERS, COPIES, PRODUCER, SETUP, START
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Buffer, Tile, scalar
 from tritonc.records import NamedTuple
 
@@ -57,9 +58,11 @@ def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
                 mask = 0
                 for result in op.results:
                     mask |= found.get(result, 0)
-                if seen.get(op) == mask or not (mask or is_root(op, machine)):
+                if seen.get(op) == mask:
                     continue
                 seen[op] = mask
+                if not mask and not is_root(op, machine):
+                    continue
                 for value, demanded in reads(op, mask, machine):
                     old = found.get(value, 0)
                     if demanded & ~old:
@@ -78,8 +81,7 @@ def is_root(op: Op, machine: Machine) -> bool:
         return machine.checks
     if op.name in ("alloc_shared", "buffer_stage"):
         return False
-    effects = op.effects
-    return bool(effects - {READ, SHARED_READ}) or bool(op.attributes.get("volatile"))
+    return not removable(op)
 
 
 def _full(value: Value) -> int:

@@ -119,9 +119,7 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1,
     count = axes(large.blocks)
     number, launched = own_number(b, count)
     extents = _extents(b, count, times)
-    total = extents[0]
-    for extent in extents[1:]:
-        total = b.value("mul", total, extent)
+    total = b.joined("mul", extents)
     filled = b.value("mul", total, b.constant(worth, I32))
     few = b.value("or", _few(b, most), b.value("icmp", launched, filled, predicate="ule"))
     inside = b.value("icmp", number, total, predicate="ult")

@@ -9,7 +9,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.records import places
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import closure, int_of, origin
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
@@ -289,13 +289,7 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
 
 def makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
     """Whether a product multiplies what is made of a tile."""
-    seen, todo = {value}, [value]
-    while todo:
-        value = todo.pop()
-        for op in readers.get(value, ()):
-            if op.name == "dot" and value in op.operands[:2]:
-                return True
-            if op.name not in ("dot", "phi"):
-                todo += [result for result in op.results if result not in seen]
-                seen.update(op.results)
-    return False
+    made = closure([value], lambda v: [result for op in readers.get(v, ())
+                                       if op.name not in ("dot", "phi") for result in op.results])
+    return any(op.name == "dot" and v in op.operands[:2]
+               for v in made for op in readers.get(v, ()))

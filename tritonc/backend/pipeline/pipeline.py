@@ -82,6 +82,8 @@ _ALTERNATING = 2  # blocks that wait for memory while the other one multiplies
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
     """Pipeline the loops whose operands can be copied asynchronously, then those that are left."""
+    if context.meta.get("num_stages") == 0:
+        return False
     changed = "async_copy" in context.target.features and _copy_ahead(kernel, context)
     for staged in staged_loops(kernel):
         changed |= _load_ahead(kernel, staged, context)

@@ -58,17 +58,15 @@ def memory_dtype(e: types.Element) -> np.dtype[Any]:
 
 @cache
 def works_in_another_form(e: types.Element) -> bool:
-    """Whether the working form is not the held one."""
+    """Whether the working form is not the held one, nor that in memory."""
     return e in (types.I1, types.BF16, *EIGHT_BIT)
 
 
 def working(e: types.Element, a: Any) -> Any:
     """The working form of a held array."""
-    if e == types.I1:
-        return np.negative(a, dtype=np.int8)
-    if e == types.BF16 or e in EIGHT_BIT:
-        return a.astype(np.float64)
-    return a
+    if not works_in_another_form(e):
+        return a
+    return np.negative(a, dtype=np.int8) if e == types.I1 else a.astype(np.float64)
 
 
 def fit(t: types.Type, a: Any) -> Any:
@@ -157,6 +155,8 @@ def _numbers_of_f8(e: types.Scalar) -> Array:
 
 def to_memory(e: types.Element, a: Any) -> Any:
     """The memory form of a held array."""
+    if not works_in_another_form(e):
+        return a
     if e == types.BF16:
         return (np.asarray(a).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     if e in EIGHT_BIT and isinstance(e, types.Scalar):
@@ -164,15 +164,15 @@ def to_memory(e: types.Element, a: Any) -> Any:
         pattern = np.searchsorted(positive[~np.isnan(positive)], np.abs(a)).astype(np.uint8)
         pattern = np.where(np.isnan(a), np.uint8(0x7F), pattern)
         return pattern | (np.signbit(a).astype(np.uint8) << np.uint8(7))
-    return a.astype(np.uint8) if e == types.I1 else a
+    return a.astype(np.uint8)
 
 
 def from_memory(e: types.Element, raw: Any) -> Any:
     """The held form of what lies in memory."""
+    if not works_in_another_form(e):
+        return raw
     if e == types.BF16:
         return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if e in EIGHT_BIT and isinstance(e, types.Scalar):
         return _numbers_of_f8(e)[raw]
-    if e == types.I1:
-        return raw != 0
-    return raw
+    return raw != 0

@@ -27,7 +27,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
-from tritonc.ir.core import Block, Kernel, Value
+from tritonc.ir.core import Block, Kernel
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I64, Tile, element, shape
 from tritonc.opt.cse import cse
@@ -67,11 +67,9 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
     headers, (blocks, _) = [loop.header for loop in cfg.loops], copy_blocks(kernel.blocks, ".once")
     copies = dict(zip(kernel.blocks, blocks, strict=True))
     b = Builder(dispatch)
-    ok: Value | None = None
-    for least, most in dict.fromkeys(pair for pairs in tests for pair in pairs):
-        test = b.value("icmp", emit(b, least, I64), emit(b, most, I64), predicate="sle")
-        ok = test if ok is None else b.value("and", ok, test)
-    assert ok is not None
+    ok = b.joined("and", (
+        b.value("icmp", emit(b, least, I64), emit(b, most, I64), predicate="sle")
+        for least, most in dict.fromkeys(pair for pairs in tests for pair in pairs)))
     b.emit("cond_br", ok, blocks=[copies[entry], entry])
     kernel.blocks = [dispatch, *kernel.blocks, *blocks]
     for header in headers:

@@ -26,6 +26,7 @@ products, in each of which the mask makes an operand zero: nothing comes of a st
 infinity times such a zero neither, as the language says)."""
 
 from collections.abc import Callable
+from functools import partial, reduce
 from math import prod
 
 from tritonc.analysis.counters import Counter, counter_of
@@ -323,9 +324,7 @@ def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, 
         tests.append(holds("eq", of("srem", whole, positive), 0))
         whole = of("sdiv", whole, positive)
     tests += [holds("slt", limit, _LARGE) for limit in limits]
-    sorted_ = tests[0]
-    for test in tests[1:]:
-        sorted_ = of("and", sorted_, test)
+    sorted_ = reduce(partial(of, "and"), tests)
     own, left = {}, of("urem", number.result, classes)
     for digit, n in every.items():
         own[digit] = of("urem", left, n)

@@ -39,7 +39,7 @@ _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products that are covered, by what computes and the axes of the range; of those that convert an
 # operand.
-_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
+_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 6}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
 _MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 9, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
@@ -61,6 +61,12 @@ _WORTH_LONG = 0.4
 # x 6329 of bfloat16 took 46 us by 128 x 128 in clusters of four, 28 by 64 x 64 in such, 17 in
 # clusters of eight, cuBLAS 14; 300 x 300 x 5001, which has too many for those, 35, 23, cuBLAS 24.
 FREE = 2
+# Of sums that a step holds, whose rows come element by element: a loop that loads ahead computes
+# the addresses of three steps.  64 filters of 3 channels by 3 x 3, 16 x 224 x 224 pixels, 177 us by
+# 128 x 32 x 32, 155 by 64 x 64 x 32, 78 by this without loads ahead; of one by 5 x 5 192, 166, 85;
+# of 3 by 7 x 7, five steps, 228, 107 (H200).  What a block takes before its first step, of others,
+# and a step, whose loads it awaits: of elements, and of copies.
+_BEGINS, _AWAITS, _AWAITS_COPIES, _WARPGROUP = 0.25, 1.25, 2, 128
 
 
 def fewest(known: Sequence[Candidate], own: Sequence[Candidate], power: float, most: int,
@@ -319,8 +325,29 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
     most = _OTHERS - any(row.binding.get("cluster_k") == LONG for row in own)
     chosen = fewest(known, own, _POWER, most + bool(boxes), _WORTH_OTHER, rounds=0)
     chosen += fewest(boxes, [*own, *chosen], 1, 1, _WORTH_CLUSTERS[1])
+    if len(form.loops) == 1 and any(
+            dot.single and not all(dot.across) for dot in whole.profile):
+        chosen += _of_one_step(known, [*own, *chosen], form)
     return [row._replace(cost=slower(row.cost, _DOUBT_CORES if whole.kind == "cores" else 0))
             for row in chosen]
+
+
+def _of_one_step(known: Sequence[Candidate], own: Sequence[Candidate], form: Form
+                 ) -> list[Candidate]:
+    """One for sums that a step holds: it loads nothing ahead, and other blocks compute while it
+    waits."""
+    (loop,), (length,) = form.loops, grids.SHORT.lengths
+    length = length if loop.arguments else loop.factor
+    launches = [*launches_of(form, grids.SHORT._replace(lengths=(length,)))]
+    short = [row._replace(
+        binding={**row.binding, "num_stages": 0, "min_blocks": row.cost.blocks},
+        cost=row.cost._replace(
+            start=round(_BEGINS * row.cost.start), busy=_AWAITS_COPIES * row.cost.busy,
+            wait=_AWAITS_COPIES * row.cost.wait, slow=round(_AWAITS * row.cost.slow)))
+        for row in known if row.kind == "wgmma" and row.threads <= _WARPGROUP
+        and row.cost.depths[0] >= length]
+    return fewest([with_times(row, launches, False) for row in short], [
+        with_times(row, launches, False) for row in own], 1, 1, _WORTH_CLUSTERS[1])
 
 
 def _is_listed(row: Candidate) -> bool:

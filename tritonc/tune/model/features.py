@@ -95,7 +95,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     e = F16
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
                 parts = (*(shape(one.operands[0].type)[-1] for one in dots
-                           if one is op or (chain and _sum(one, readers) is _sum(op, readers))),)
+                           if _sum(one, readers) is _sum(op, readers)),)
                 raw = _raw_bytes(kernel, cfg, op)
                 across = [not first for first in inner_first(op, infos())] if any(raw) or (
                     e.bytes == 2) else (False, False)

@@ -117,6 +117,7 @@ _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 
             (1, 64), (1 << 27, 1 << 40))
 # Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
 _PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
+SHORT = Grid((_PIXELS[3:], _FILTERS[1:3]), (27,))  # of first layers: 3 channels by 3 x 3
 # Rows beside each number of columns, which are the weights' where one operand is converted.
 _ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 300, 350, 560, 1200), (
     2304, 4096, 5120, 7168, 9728, 13824, 20480)

@@ -5,20 +5,20 @@ into the lanes of a warp: each lane loads one element at the kernel's start, and
 lane that the index names.  An index beyond the table would be an access out of bounds; where a
 guard does not hold, any element will do."""
 
-from tritonc.analysis.values import defined_by, origin
+from tritonc.analysis.tables import constant_lookup
 from tritonc.backend.emit.elements.packed import choose
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import CONSTANT_SPACE, literal, llvm_type
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import Tile, scalar
 
 
 def look_up(f: FunctionEmitter, op: Op, found: list[str], now: int) -> bool:
     """Those of the registers `now` that are not in `found` yet, if the load is of such a table."""
-    table, index = _table(op), _index(op)
+    table, index = constant_lookup(op) or ("", None)
     t, e = op.result.type, scalar(op.result.type)
     count = f.module.tables.get(table, 0) if table else 0
     if index is None or not 0 < count <= WARP_SIZE or e.bits < 8 or not isinstance(t, Tile) \
@@ -46,14 +46,3 @@ def look_up(f: FunctionEmitter, op: Op, found: list[str], now: int) -> bool:
             found[r] = choose(f, kind, guards[r], found[r], other)
     return True
 
-
-def _table(op: Op) -> str:
-    """The table from whose start a load counts; "" for other loads."""
-    pointer = defined_by(op.operands[0], "addptr")
-    base = defined_by(origin(pointer.operands[0]), "constant_table") if pointer else None
-    return base.attributes["symbol"] if base is not None else ""
-
-
-def _index(op: Op) -> Value | None:
-    pointer = op.operands[0].op
-    return pointer.operands[1] if pointer is not None and pointer.name == "addptr" else None

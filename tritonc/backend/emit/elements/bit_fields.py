@@ -29,7 +29,8 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     apart = {b - a for a, b in zip(first, second, strict=True)}
     words = [names[register], names[register | 1]]
     if words[0] != words[1] and apart == {0}:
-        return _of_two_words(f, words, f.values[by][register], first, bits)
+        return _of_two_words(f, words, f.values[by][register], first, bits,
+                             byte_pair(f, source, register))
     if words[0] != words[1] or not first or len(apart) != 1:
         return ""
     (distance,) = apart
@@ -50,19 +51,40 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
 
 
-def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[int], bits: int
-                  ) -> str:
-    """The same for fields at one place of two words: a byte of each, which are shifted at once."""
-    if not all(0 <= s < WORD and s % BYTE + bits <= BYTE for s in shifts):
+def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[int], bits: int,
+                  joined: str) -> str:
+    """The same for fields at one place of two words: a byte of each, which are shifted at once.
+    `joined`: both, where they are bytes."""
+    if not all(0 <= s < (BYTE if joined else WORD) and s % BYTE + bits <= BYTE for s in shifts):
         return ""
     selector = str(shifts[0] // BYTE * 0x101 | 0x400)
     if len({*shifts}) > 1:
         byte = f.op(f"lshr i32 {by}, 3")
         selector = f.op(f"or disjoint i32 {f.op(f'mul i32 {byte}, {0x101}')}, {0x400}")
-    word = f.call("llvm.nvvm.prmt", "i32", *(f"i32 {w}" for w in words), f"i32 {selector}")
+    word = joined or f.call("llvm.nvvm.prmt", "i32", *(f"i32 {w}" for w in words),
+                            f"i32 {selector}")
     inside = {s % BYTE for s in shifts}
     rest = str(*inside) if len(inside) == 1 else f.op(f"and i32 {by}, {BYTE - 1}")
     return word if rest == "0" else f.op(f"lshr i32 {word}, {rest}")
+
+
+def byte_pair(f: FunctionEmitter, value: Value, register: int) -> str:
+    """A word with this register of a tile of bytes in its byte 0, the next one in byte 2, and other
+    bits elsewhere; "" if memory did not bring both in words."""
+    op = value.op
+    if op is None or op.name != "zext" or scalar(op.operands[0].type).bits != BYTE:
+        return ""
+    first, second = (f.words.get(f.values[op.operands[0]][r]) for r in (register, register | 1))
+    return spread(f, first, second) if first and second else ""
+
+
+def spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
+    """A word with one byte at its byte 0 and the other one at byte 2."""
+    (word, i), (other, j) = a, b
+    if word == other and j == i + 2:
+        return word if i == 0 else f.op(f"lshr i32 {word}, 8")
+    selector = i | (j + 4 if word != other else j) << 8
+    return f.call("llvm.nvvm.prmt", "i32", f"i32 {word}", f"i32 {other}", f"i32 {selector}")
 
 
 def most(value: Value) -> int:
@@ -70,10 +92,14 @@ def most(value: Value) -> int:
     op = origin(value, (*SPREADS, "trans", "convert_layout")).op
     if op is not None and op.name == "zext":
         return (1 << scalar(op.operands[0].type).bits) - 1
-    constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
-    if op is None or constant is None or constant < 0:
+    if op is not None and op.name == "or":
+        return (1 << max(most(v).bit_length() for v in op.operands)) - 1
+    by = int_of(op.operands[1]) if op is not None and op.name in ("and", "add", "mul") else None
+    if op is None or by is None or by < 0:
         return (1 << WORD) - 1
-    return constant if op.name == "and" else most(op.operands[0]) + constant
+    if op.name == "mul":
+        return min(most(op.operands[0]) * by, (1 << WORD) - 1)
+    return by if op.name == "and" else most(op.operands[0]) + by
 
 
 def _shifts(f: FunctionEmitter, by: Value, register: int) -> list[int]:

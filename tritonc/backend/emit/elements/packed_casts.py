@@ -12,7 +12,7 @@ being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2)."""
 from collections.abc import Sequence
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.emit.elements.bit_fields import field_pair, most
+from tritonc.backend.emit.elements.bit_fields import byte_pair, field_pair, most, spread
 from tritonc.backend.emit.elements.packed import (
     able,
     by_twos,
@@ -59,7 +59,7 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
     def pair(r: int) -> Names:
         a, b = (f.words.get(name) or (lone_byte(f, name), 0) for name in names[r : r + 2])
         if integers:
-            vector = _byte_pair(f, target, _spread(f, a, b), op.name == "sitofp")
+            vector = _byte_pair(f, target, spread(f, a, b), op.name == "sitofp")
         elif target == F16 and (b[0], b[1]) == (a[0], a[1] + 1) and not a[1] & 1:
             vector = _half(f, source, a, halves)
         else:
@@ -185,11 +185,12 @@ def _bits_pair(f: FunctionEmitter, value: Value, r: int, left: int, mask: int, d
             count & 0xFFFFFFFF).bit_count() == 1:
         by = (count & 0xFFFFFFFF).bit_length() - 1
         return _bits_pair(f, op.operands[0], r, left + by, mask >> by, depth - 1)
+    mask &= (1 << most(value).bit_length()) - 1
     moved = mask << left if left >= 0 else mask >> -left
     names = f.values[value]
     if not 0 < mask < 1 << 16 or moved >= 1 << 16:
         return ""
-    word = field_pair(f, value, r, mask.bit_length()) or _joined(
+    word = field_pair(f, value, r, mask.bit_length()) or byte_pair(f, value, r) or _joined(
         f, (names[r], names[r | 1]), scalar(value.type))
     if left:
         word = f.op(f"{'shl' if left > 0 else 'lshr'} i32 {word}, {abs(left)}")
@@ -214,13 +215,17 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
     op, names, magic = value.op, f.values[value], pattern << 16 | pattern
     while op is not None and op.name == "reshape" and f.values.get(op.operands[0]) == names:
         op = op.operands[0].op
+    if op is not None and op.name == "or" and (
+            word := _bits_pair(f, value, r, 0, (1 << most(value).bit_length()) - 1)):
+        return f.op(f"or i32 {word}, {_hidden(f, magic)}")
     constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
     if op is not None and constant is not None and most(value) < 1 << 16:
         if op.name == "add":
             word = _natural_pair(f, op.operands[0], r, pattern)
             return f.op(f"add i32 {word}, {constant << 16 | constant}")
         names = f.values[op.operands[0]]
-        word = field_pair(f, op.operands[0], r, constant.bit_length()) or _joined(
+        word = field_pair(f, op.operands[0], r, constant.bit_length()) or (
+            byte_pair(f, op.operands[0], r) if constant < 1 << 8 else "") or _joined(
             f, (names[r], names[r | 1]), scalar(value.type))
         return _logic(f, word, constant << 16 | constant, _hidden(f, magic), "0xEA")
     if op is not None and op.name == "zext" and scalar(op.operands[0].type) == I8:
@@ -245,15 +250,6 @@ def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) ->
     both numbers: so it is not told d."""
     return f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
                 f"(i32 {word}, i32 {number})")
-
-
-def _spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
-    """A word with one byte at its byte 0 and the other one at byte 2."""
-    (word, i), (other, j) = a, b
-    if word == other and j == i + 2:
-        return word if i == 0 else f.op(f"lshr i32 {word}, 8")
-    selector = i | (j + 4 if word != other else j) << 8
-    return f.call("llvm.nvvm.prmt", "i32", f"i32 {word}", f"i32 {other}", f"i32 {selector}")
 
 
 def _byte_pair(f: FunctionEmitter, target: Scalar, word: str, signed: bool) -> str:

@@ -19,7 +19,7 @@ from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.values import defined_by, origin, sides
 from tritonc.backend.dots.raw_operands import computed_operand
 from tritonc.backend.memory.masks.unwrap_indices import Demand, bounds_of, demand_of
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -48,12 +48,7 @@ def drop_selections(kernel: Kernel, context: Context) -> bool:
             replaced[op.result] = op.operands[1]
             continue
         block = cfg.block_of[op]
-        mask = left[0]
-        for part in left[1:]:
-            both = make_op("and", [mask, part], span=op.span)
-            block.ops.insert(block.ops.index(op), both)
-            mask = both.result
-        op.operands[0] = mask
+        op.operands[0] = Builder(block, block.ops.index(op), op.span).joined("and", left)
     kernel.replace(replaced)
     return bool(replaced)
 

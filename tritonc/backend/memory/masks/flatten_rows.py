@@ -54,6 +54,11 @@ def flatten(kernel: Kernel) -> list[Op]:
     return [rows.load for rows, _ in found]
 
 
+def may_be_flat(kernel: Kernel) -> bool:
+    """Whether there is a load that it could be done for."""
+    return any(True for _ in _candidates(kernel, on_wgmma=True))
+
+
 def quotients(kernel: Kernel, on_wgmma: bool = True) -> list[Quotient]:
     """Of what columns count of such loads, where they are in the way."""
     found = {op for rows, _ in _candidates(kernel, on_wgmma)

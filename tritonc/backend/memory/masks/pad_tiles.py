@@ -172,12 +172,8 @@ class _Padding:
         chosen = range(len(extents)) if axes is None else sorted(axes)
         wanted = tuple(axis for axis in chosen if whole[axis] != extents[axis])
         if (extents, wanted) not in self.masks:
-            found: Value | None = None
-            for axis in wanted:
-                test = self.inside_axis(extents[axis], axis, whole)
-                found = test if found is None else self.first.value("and", found, test)
-            assert found is not None
-            self.masks[extents, wanted] = found
+            self.masks[extents, wanted] = self.first.joined("and", (
+                self.inside_axis(extents[axis], axis, whole) for axis in wanted))
         return self.masks[extents, wanted]
 
     def inside_axis(self, extent: int, axis: int, whole: Shape) -> Value:
@@ -315,21 +311,15 @@ def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
     def times(value: Value, factor: int) -> Value:
         return build.value("mul", value, build.constant(factor, t)) if factor != 1 else value
 
-    number: Value | None = None
-    for axis, n in enumerate(whole):
-        if n > 1:
-            along = spread(build, build.value("range", start=0, stop=n), axis, whole)
-            part = times(along, prod(after[axis + 1 :]))
-            number = part if number is None else build.value("add", number, part)
-    assert number is not None
+    number = build.joined("add", (
+        times(spread(build, build.value("range", start=0, stop=n), axis, whole),
+              prod(after[axis + 1 :])) for axis, n in enumerate(whole) if n > 1))
     number = build.value("umin", number, build.constant(prod(after) - 1, t))
-    found: Value | None = None
-    for axis, n in enumerate(before):
-        if n > 1:
-            place = build.value("udiv", number, build.constant(prod(before[axis + 1 :]), t))
-            if axis:
-                place = build.value("urem", place, build.constant(n, t))
-            part = times(place, prod(padded(before[axis + 1 :])))
-            found = part if found is None else build.value("add", found, part)
-    assert found is not None
-    return found
+
+    def along(axis: int, n: int) -> Value:
+        place = build.value("udiv", number, build.constant(prod(before[axis + 1 :]), t))
+        if axis:
+            place = build.value("urem", place, build.constant(n, t))
+        return times(place, prod(padded(before[axis + 1 :])))
+
+    return build.joined("add", (along(axis, n) for axis, n in enumerate(before) if n > 1))

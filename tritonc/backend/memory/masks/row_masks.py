@@ -14,7 +14,7 @@ for the columns, of which each then has a few, and not all that its elements of 
 
 from collections.abc import Iterable
 
-from tritonc.analysis.values import constant_of, is_uniform, origin
+from tritonc.analysis.values import closure, constant_of, is_uniform, origin
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, Layout
@@ -56,16 +56,9 @@ def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
 
 def _fixed(value: Value) -> bool:
     """Whether it is made of ranges and constants."""
-    seen, stack = set[Op](), [value]
-    while stack:
-        op = stack.pop().op
-        if op is None or op.name == "phi" or not op.pure or not (
-                op.operands or op.name in ("range", "constant")):
-            return False
-        if op not in seen:
-            seen.add(op)
-            stack += op.operands
-    return True
+    made = closure([value.op], lambda op: [v.op for v in op.operands] if op is not None else ())
+    return all(op is not None and op.pure and op.name != "phi" and (
+        op.operands or op.name in ("range", "constant")) for op in made)
 
 
 def _known(value: Value, inside: set[Op]) -> bool:

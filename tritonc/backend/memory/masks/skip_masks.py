@@ -23,7 +23,6 @@ computed again there (soft caps and ALiBi, 64 x 128: 196 bytes of spills, 0).
 
 Needs layouts, and that no pass that wants loops of one block comes later."""
 
-from functools import reduce
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, emit, number
@@ -245,7 +244,7 @@ def one_succeeds(b: Builder, ways: list[Way], held: dict[Test, Value]) -> Value:
                 held[test] = b.value("icmp", emit(b, test, I64), zero, predicate="slt")
             full = b.value("and", full, held[test]) if i else held[test]
         whole.append(full)
-    return reduce(lambda one, other: b.value("or", one, other), whole)
+    return b.joined("or", whole)
 
 
 def only_for(select: Op, before: list[Op], kernel: Kernel, kept: set[Value], late: set[Op]

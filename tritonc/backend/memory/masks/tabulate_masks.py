@@ -215,20 +215,18 @@ class _Tables:
     def made_word(self, build: Builder, t: Type, pairs: dict[Value, _Lookup],
                   numbers: list[_Lookup], rows: list[Value]) -> Value:
         word, zero = None, build.constant(0, t)
+
+        def test(p: _Lookup, number: int) -> Value:
+            index = build.joined("add", (build.constant(p.constant + number, t), *p.places))
+            end = build.constant(n, t) if (n := int_of(p.end)) is not None else \
+                _spread(build, p.end, t)
+            return build.value("icmp", index, end, predicate=p.predicate)
+
         for number in numbers:
             own = [p for p in pairs.values() if p.number is number.number]
             bits = zero
             for i in range(number.size):
-                one: Value | None = None
-                for p in own:
-                    index = build.constant(p.constant + number.least + i, t)
-                    for v in p.places:
-                        index = build.value("add", index, v)
-                    end = build.constant(n, t) if (n := int_of(p.end)) is not None else \
-                        _spread(build, p.end, t)
-                    test = build.value("icmp", index, end, predicate=p.predicate)
-                    one = test if one is None else build.value("and", one, test)
-                assert one is not None
+                one = build.joined("and", (test(p, number.least + i) for p in own))
                 there = build.constant(1 << i * self.step(numbers, number), t) if word is None \
                     else build.value("shl", word, build.constant(
                         i * self.step(numbers, number), t))

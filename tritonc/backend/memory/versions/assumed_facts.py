@@ -26,7 +26,7 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
-from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients
+from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, may_be_flat, quotients
 from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quotients
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.assumed import Assumed, Known, Text, renamed, testable_scalars
@@ -122,7 +122,7 @@ def _assumed_facts(kernel: Kernel, known: Known) -> Assumed:
 def _flat(text: Text, known: Known) -> tuple[Text, dict[Value, Value], Multiples]:
     """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal and sizes
     multiples; which these are."""
-    if not known.tensor:
+    if not known.tensor or not may_be_flat(text.kernel):
         return text, {}, {}
     testable = testable_scalars(Cfg(text.kernel))
     needs = needed(text.kernel, quotients(text.kernel), lambda v: (

@@ -28,7 +28,7 @@ STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
 
 
 class Assignment:
-    """The layouts that are chosen; `rewrite_layouts` carries them out."""
+    """The layouts that are chosen; `assign_layouts` carries them out."""
 
     def __init__(self, kernel: Kernel, nesting: dot_layouts.Nesting) -> None:
         self.kernel = kernel

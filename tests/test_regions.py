@@ -17,11 +17,13 @@ PLAIN = [setting for name in ("region_matmul.tc", "tiles_matmul.tc")
 
 
 TWO_STEPS = Setting(WAYS / "two_steps.tc", SMALL)
+TWO_PRODUCTS = Setting(ROOT / "bench" / "unseen" / "two_gradients.tc", SMALL)
 BEHIND = Setting(ROOT / "tests" / "run" / "low_rank.tc", (
     ("M", "300"), ("N", "304"), ("K", "200"), ("TM", "128"), ("TN", "128")))
 
 
-@pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING, TWO_STEPS, BEHIND], ids=lambda s: s.name)
+@pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING, TWO_STEPS, TWO_PRODUCTS, BEHIND],
+                         ids=lambda s: s.name)
 def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
     (result,) = simulate(setting, "sm_90a")
     assert result.module is not None and result.module.kernels[0].attributes["producer_warps"]

@@ -76,6 +76,8 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("good.tc --tune T=3", 1, "error: there is no tunable 'T'"),
     ("tunable.tc", 1, "tunable.tc:1:19: error: tunable 'T' has no list of values, so one must be "
                       "given: --tune T="),
+    ("good.tc --arch=", 2, "there is no target ''; targets: sm_60"),
+    ("good.tc --header=", 1, "cannot write ''"),
     ("good.tc --arch=hopper", 2, "there is no target 'hopper'; targets: sm_60"),
     ("good.tc --arch=sm90a", 2, "there is no target 'sm90a'; did you mean sm_90a? targets: "),
     ("good.tc --arch=sm_90 -mptx=7", 2, "sm_90 cannot be written in PTX 7; versions for sm_90: "),

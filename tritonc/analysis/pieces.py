@@ -18,8 +18,8 @@ from tritonc.ir.types import same_axes, shape
 class Pieces:
     """What is known of the neighbours in runs of a length that begin at its multiples."""
 
-    def __init__(self, run: int) -> None:
-        self.run, self.elements = run, Elements()
+    def __init__(self, run: int, elements: Elements) -> None:
+        self.run, self.elements = run, elements
         self._along: dict[tuple[Value, int], Sequence[int]] = {}
 
     def starts(self, value: Value, axis: int) -> list[int]:

@@ -2,9 +2,11 @@
 piece."""
 
 from collections.abc import Callable
+from functools import cache
 from math import gcd
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.elements import Elements
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.pieces import Pieces, source_axis
 from tritonc.analysis.signs import Needs, known_signs
@@ -55,6 +57,8 @@ class Runs:
         self.signs.testable = assumable
         self.assumed: Multiples = {}
         self.natural: Needs = {}
+        elements = Elements()
+        self.pieces = cache(lambda run: Pieces(run, elements))
 
     def of_load(self, load: Op, gathers: bool) -> Repeats | None:
         """What a load repeats; of addresses that follow from loaded tiles, which are there late,
@@ -77,7 +81,7 @@ class Runs:
     def _of_blocks(self, load: Op) -> Repeats | None:
         """Blocks of neighbours that are repeated, as bytes whose halves are weights 16 apart."""
         for axis, extent in enumerate(shape(load.result.type)):
-            pieces = Pieces(extent)
+            pieces = self.pieces(extent)
             places = pieces.apart(load.operands[0], axis) if extent > 1 else None
             distinct = 0 if places is None else max(places) + 1
             if places is None or extent % distinct or not 1 < distinct < extent:
@@ -97,9 +101,9 @@ class Runs:
             load.operands[:1], ends=("load", "phi"), masks=False))
         for axis, extent in enumerate(shape(load.result.type) if quotient else ()):
             for run in RUNS:
-                pieces = Pieces(run)
-                starts = pieces.starts(load.operands[0], axis)
-                if extent % run == 0 and PIECE * len(starts) <= run:
+                pieces = self.pieces(run)
+                if extent % run == 0 and PIECE * len(
+                        starts := pieces.starts(load.operands[0], axis)) <= run:
                     if load.guard is None or self.of(load.guard, axis, run) == run:
                         return Repeats(axis, run, tuple(starts), pieces)
                     self.assumed = before

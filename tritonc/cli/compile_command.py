@@ -34,7 +34,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
                    or ({"header", "torch"} & {*kinds} and not embeds)):
         raise click.UsageError("several targets go into a fatbin: --emit=fatbin, or --header or "
                                "--emit=torch with --embed=fatbin")
-    given["arch"] = arch or None
+    given["arch"] = given["arch"] and arch
     for name, flag in _NEED_RULE.items():
         if given[name] and given["depend"] is None:
             raise click.UsageError(f"{flag} needs -MD or -M")

@@ -29,7 +29,7 @@ def kinds_of(given: Mapping[str, Any]) -> list[str]:
         by_suffix = outputs.kind_of(given["output"] or "")
         several = "," in (given["arch"] or "")
         kinds = [by_suffix or ("tir" if given["stop_after"] else "fatbin" if several else "ptx")]
-    if given["header"] and "header" not in kinds:
+    if given["header"] is not None and "header" not in kinds:
         kinds.append("header")
     for name in ("embed", "prefix"):
         if given[name] and not {"header", "torch"} & {*kinds}:
@@ -57,9 +57,9 @@ def targets_of(path: str, kinds: list[str], given: Mapping[str, Any]) -> dict[st
     if given["depend"] in ("M", "MM"):
         return {}
     header = given["header"] if "header" in kinds else None
-    targets = outputs.paths([kind for kind in kinds if kind != "header" or not header],
+    targets = outputs.paths([kind for kind in kinds if kind != "header" or header is None],
                             given["output"], path)
-    if header:
+    if header is not None:
         targets["header"] = header
     if STANDARD in targets.values() and len(set(targets.values())) < len(targets):
         raise click.UsageError("several kinds of output cannot share standard output")

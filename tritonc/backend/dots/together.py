@@ -1,8 +1,8 @@
 """Which products of a block run beside each other, and how large they are together.
 
-Two products of one iteration are *chained* if one takes part in what the other multiplies or adds
-to, as in attention.  Products that are not (gate and up of a SwiGLU) are one large product in all
-but name: they start together, wait once, and want what a large product wants."""
+Two products of one iteration are *chained* if threads compute with one what the other multiplies or
+adds to, as in attention.  Products that are not (gate and up of a SwiGLU, or two that make one sum)
+are one large product in all but name: they start together, wait once, and want what that wants."""
 
 from collections.abc import Callable, Iterable
 from math import prod
@@ -23,8 +23,11 @@ def products(ops: Iterable[Op]) -> list[Op]:
 
 
 def chained(block: Block) -> bool:
-    """Whether a product of the block takes part in another one of it."""
-    return _reaches(block, Op.inputs)
+    """Whether a product of the block takes part in what another one multiplies, or in what that is
+    added to: threads compute between the two.  Those that make one sum follow at once."""
+    found = set(products(block.ops))
+    return _reaches(block, lambda op: [v for v in op.inputs() if v is not op.operands[2]
+                                       or summed(v) not in found])
 
 
 def waits(block: Block) -> bool:
@@ -35,8 +38,8 @@ def waits(block: Block) -> bool:
 
 
 def back_to_back(block: Block) -> bool:
-    """Whether a product of the block multiplies what is made of another one (CUTLASS: B2B GEMM):
-    threads compute between the two.  Products that only add to each other's sums follow at once."""
+    """Whether a product of the block multiplies what is made of another one (CUTLASS: B2B GEMM), in
+    registers."""
     return _reaches(block, lambda product: product.operands[:2])
 
 
@@ -49,12 +52,31 @@ def _reaches(block: Block, read: Callable[[Op], list[Value]]) -> bool:
         for product in found)
 
 
+def sums(block: Block) -> list[Op]:
+    """The products of the block to which no other one adds."""
+    found = products(block.ops)
+    added = {summed(op.operands[2]) for op in found}
+    return [op for op in found if op not in added]
+
+
+def steps(product: Op) -> list[Op]:
+    """A product behind those of its block to whose sums it adds."""
+    before = summed(product.operands[2])
+    return [*(steps(before) if before and before.name in PRODUCTS else ()), product]
+
+
+def summed(value: Value) -> Op | None:
+    """What makes a value that a product adds to: another one, beside the wait for it."""
+    op = value.op
+    return op.operands[op.results.index(value)].op if op and op.name == "wgmma_wait" else op
+
+
 def large(block: Block, least: int = LARGE) -> bool:
     """Whether products of the block that run beside each other make a large one, of so many
     elements.  Slices of the inner axis make none: its tile is as small, and may have few rows, of
     which TMA brings those that a tensor lacks no faster than others (H200, 112 of 128 rows beyond
     the tensor: 35 us, 18 without; by threads 16)."""
-    sizes = [prod(shape(op.result.type)[-2:]) for op in products(block.ops)]
+    sizes = [prod(shape(op.result.type)[-2:]) for op in sums(block)]
     return bool(sizes) and (max(sizes) if chained(block) else sum(sizes)) >= least
 
 

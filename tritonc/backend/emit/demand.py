@@ -58,9 +58,11 @@ def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
                 mask = 0
                 for result in op.results:
                     mask |= found.get(result, 0)
-                if seen.get(op) == mask or not (mask or is_root(op, machine)):
+                if seen.get(op) == mask:
                     continue
                 seen[op] = mask
+                if not mask and not is_root(op, machine):
+                    continue
                 for value, demanded in reads(op, mask, machine):
                     old = found.get(value, 0)
                     if demanded & ~old:

@@ -5,7 +5,7 @@ from itertools import accumulate
 from math import prod
 
 from tritonc.analysis.values import constant_of, slice_of
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import chained, sums
 from tritonc.backend.target import matrix
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import element, scalar, shape
@@ -59,7 +59,7 @@ def _fill_registers(block: Block, dots: list[Op]) -> bool:
     """Whether several products side by side fill a warpgroup's registers, and threads compute an
     operand beside them.  Spectra by two of 64 x 128 x 80 of samples times a window, with cosines
     and sines in rows of 201 halves: 1462 us by one warpgroup, which spills, 735 by two (H200)."""
-    return (sum(prod(shape(op.result.type)) for op in dots) >= THREADS * matrix.ACCUMULATORS
+    return (sum(prod(shape(op.result.type)) for op in sums(block)) >= THREADS * matrix.ACCUMULATORS
             and len(dots) > 1 and not chained(block) and any(
                 each.name in _CONVERSIONS for op in dots
                 for each in slice_of(op.operands[:2], {*block.ops}, ("dot",))))

@@ -11,6 +11,7 @@ conjunction from iteration to iteration; it guards the copies and every load of 
 from collections.abc import Sequence
 
 from tritonc.analysis.values import needed, slice_of
+from tritonc.backend.dots.together import steps
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
@@ -27,7 +28,7 @@ from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32, Tile, scalar
 
 
@@ -323,13 +324,18 @@ class Expander:
         and what it is for, end together then.  H200, a product of low rank beside 300 x 2560 x 2560
         by 64 x 128: 21.3 us where each waits for the one before, 16.8."""
         header, loop, leave = self.staged.loop.header, self.staged.loop, self.staged.exit
-        waits = [op for op in loop.ops() if op.name == "wgmma_wait"]
+        body, readers = self.staged.body, uses(self.kernel)
+        between = [op for op in body.ops if op.name == "wgmma_wait" and all(
+            one.name == "wgmma" and one.operands[2] is v and readers[v] == [one]
+            for v in op.results for one in readers[v] or [op])]  # products of one sum
+        waits = [op for op in loop.ops() if op.name == "wgmma_wait" and op not in between]
         if not waits or Cfg(self.kernel).predecessors[leave] != [header] or any(
                 wait not in self.staged.body.ops for wait in waits[1:]):
             return False
         sums = [phi for wait in waits for phi in accumulators(self.kernel, loop, wait)]
         products = [value for wait in waits for value in wait.operands]
-        starts = [value.op for value in products if value.op is not None]
+        starts = [op for value in products if value.op and value.op.name == "wgmma"
+                  for op in steps(value.op)]
         if len(sums) < len(products) or not all(
                 computed_stays(self.staged, start) for start in starts):
             return False
@@ -337,8 +343,11 @@ class Expander:
         if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
                      or not _fits_twice(starts[0], self.staged.body)):
             return False
+        self.kernel.replace({v: start for wait in between for v, start in zip(
+            wait.results, wait.operands, strict=True)})
+        body.ops = [op for op in body.ops if op not in between]
         wait = self.join(waits) if len(waits) > 1 else waits[0]
-        wait.attributes["pending"] = len(sums)
+        wait.attributes["pending"] = len(starts)
         end = make_op("wgmma_wait", [phi.result for phi in sums], pending=0)
         ended: dict[Value, Value] = {}
         for phi, result in zip(sums, end.results, strict=True):

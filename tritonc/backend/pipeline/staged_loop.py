@@ -5,7 +5,7 @@ from collections.abc import Collection
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import chained, steps, sums
 from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.shared.shared_memory import (
@@ -235,8 +235,7 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
     that and three stages of the operands fit: a product stays in flight while they fill the other.
     """
     body = staged.body
-    alone = sum(op.name == "wgmma" for op in body.ops) == 1
-    if not staged.asynchronous or not (alone or chained(body)):
+    if not staged.asynchronous or not (len(sums(body)) == 1 or chained(body)):
         return
     users = buffer_users(kernel)
     own = {allocation(store.operands[0])[0] for store in staged.stores}
@@ -269,12 +268,13 @@ def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
         start = value.op
         if start is None or start.name != "wgmma" or start not in inside:
             continue
-        phi = start.operands[2].op
+        first, *_ = steps(start)
+        phi = first.operands[2].op
         if phi is None or phi not in loop.header.phis():
             continue
         if readers.get(result) != [phi] or readers.get(value) != [wait]:
             continue
-        if any(op is not start and (op in inside or op.name == "phi")
+        if any(op is not first and (op in inside or op.name == "phi")
                for op in readers[phi.result]):
             continue
         found.append(phi)

@@ -39,7 +39,7 @@ _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products that are covered, by what computes and the axes of the range; of those that convert an
 # operand.
-_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
+_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 6}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
 _MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 9, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5

@@ -40,7 +40,7 @@ _WORK = frozenset("""
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
 
-_OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
+_OF_MASKS = frozenset("cmpp and or xor reshape broadcast splat reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
     column_loops.few_columns, shared_data.segments, shared_data.adds_sums,
@@ -95,7 +95,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     e = F16
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
                 parts = (*(shape(one.operands[0].type)[-1] for one in dots
-                           if one is op or (chain and _sum(one, readers) is _sum(op, readers))),)
+                           if _sum(one, readers) is _sum(op, readers)),)
                 raw = _raw_bytes(kernel, cfg, op)
                 across = [not first for first in inner_first(op, infos())] if any(raw) or (
                     e.bytes == 2) else (False, False)

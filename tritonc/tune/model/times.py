@@ -310,7 +310,7 @@ def _brought(dot: Feature, one: Use) -> float:
 
 def _short(dot: Feature) -> float:
     """How much longer bytes take that come in rows of less than a line of 128 bytes."""
-    return sqrt(max(1.0, 128 / (dot.extents[-1] * dot.bytes)))
+    return sqrt(max(1.0, 128 * max(1, len(dot.parts)) / (dot.extents[-1] * dot.bytes)))
 
 
 def _computed(dot: Feature, one: Use) -> float:

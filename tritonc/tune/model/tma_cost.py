@@ -52,7 +52,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
         128, 32 * products, products * m * n * words // ACCUMULATORS)
     held = prod(register_extents(dot)[:-1]) * words / threads
-    stage = stage_bytes(dot) - fixed
+    steps = max(1, len(dot.parts)) if dot.left == "brought" else 1  # of a sum, each with a stage
+    stage = (stage_bytes(dot) - fixed) // steps
     results = fixed + (min(m * n * 2, 2 * 16 * 1024) if wide else 0)
     stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)
     longest = (128 if stored else 64) * words  # bytes of a row
@@ -74,7 +75,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     late *= APART if prod(dot.taps) > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
-    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > longest) * 1.3
+    row_bytes = k // steps * dot.bytes
+    odd = (row_bytes < 128) * 2.0 if wide else (row_bytes > longest) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (products * m * n * k)
     traffic = 20 * spread * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)

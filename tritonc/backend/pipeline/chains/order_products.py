@@ -40,7 +40,7 @@ from dataclasses import field
 
 from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import closure
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import chained, sums
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.staged_loop import elements_per_thread
 from tritonc.backend.pipeline.tma.roles import COPIES
@@ -63,7 +63,8 @@ def order_products(kernel: Kernel, context: Context) -> bool:
     changed = False
     for loop in Cfg(kernel).loops:
         body = loop.body
-        if body is None or not (chained(body) or sum(op.name == "wgmma" for op in body.ops) > 2):
+        if body is None or not (chained(body) or sum(op.name == "wgmma" for op in body.ops) > min(
+                2, len(sums(body)))):
             continue
         chain = Chain.of(kernel, body)
         if chain is not None:

@@ -19,6 +19,7 @@ the meta-parameter `num_stages`, as entries for launches of few programs do, and
 is too long to be repeated, so that registers would be moved, and moves wait (`alternate_registers`:
 complex recurrences of 512 and 1024 programs 23.1 and 40.7 us, loaded ahead 25.5 and 47.9)."""
 
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import fills_zeros, needed
 from tritonc.backend.pipeline.chains.alternate_registers import MOST_OPS
@@ -43,11 +44,12 @@ WRITTEN = 64  # pieces that a thread copies before the loop, in straight code
 TOUCHED = 4
 
 
-def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) -> bool:
-    """Copy all loads of a loop ahead, if there are such copies and room for them."""
-    body, before = loop.body, loop.preheader
+def copy_ahead(kernel: Kernel, loop: Loop, context: Context) -> bool:
+    """Copy all that a loop loads ahead, if there are such copies, room for them, and no store that
+    may change it."""
+    body, before, loads = loop.body, loop.preheader, [op for op in loop.ops() if op.name == "load"]
     stages = context.meta.get("num_stages", LEAST if len([*loop.ops()]) > MOST_OPS else 1)
-    if stages < 2:
+    if stages < 2 or stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
         return False
     condition = loop.header.terminator.operands[0]
     part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
@@ -55,8 +57,7 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
     infos = axis_info.analyze(kernel)
     places = [place for op in loads if (place := _place(op, infos)) is not None]
     if body is None or before is None or part is None or part.loads or not loads or (
-            "async_copy" not in context.target.features or len(places) < len(loads) or any(
-            op.name == "load" and op not in loads for op in loop.ops())):
+            "async_copy" not in context.target.features or len(places) < len(loads)):
         return False
     size, pieces = (sum(numbers) for numbers in zip(*(
         (place.size * scalar(op.result.type).bytes, elements_per_thread(op.result) // wide)

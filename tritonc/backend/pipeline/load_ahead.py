@@ -108,7 +108,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 len(shape(op.result.type)) == 1 for op in rows) else 1
             if held > 0 and not has_producer(kernel):
                 times = max(times, min(SMALL_TIMES, OPERANDS_ROOM // held))
-        elif not products and (waiting or loop.depth > 1 or walks_rows(loop)) and _copied(
+        elif not products and (waiting or loop.depth > 1 or walks_rows(loop)) and copy_ahead(
                 kernel, loop, context):
             changed = True
             continue
@@ -153,13 +153,6 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             leaders = set(moved) if done < early else leaders
             changed = True
     return changed
-
-
-def _copied(kernel: Kernel, loop: Loop, context: Context) -> bool:
-    """Whether copies bring all that the loop loads."""
-    loads = [op for op in loop.ops() if op.name == "load"]
-    return not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
-        copy_ahead(kernel, loop, loads, context))
 
 
 def _said(times: int, lead: set[Op], products: bool) -> str:

@@ -36,8 +36,8 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
         if fenced:
             fence_accesses(f)
         compute(sum(1 << r for r in demanded[i : i + PIECE]))
-        if f.label != label:
-            _keep_in_place(f, op, found, demanded[i : i + PIECE])
+        for r in demanded[i : i + PIECE] if f.label != label else ():
+            found[r] = keep(f, f.type(op.result), found[r])
 
 
 def fence_accesses(f: FunctionEmitter) -> None:
@@ -46,11 +46,6 @@ def fence_accesses(f: FunctionEmitter) -> None:
 
 
 _CONSTRAINTS = {"float": "f", "i32": "r"}
-
-
-def _keep_in_place(f: FunctionEmitter, op: Op, found: Names, now: tuple[int, ...]) -> None:
-    for r in now:
-        found[r] = keep(f, f.type(op.result), found[r])
 
 
 def keep(f: FunctionEmitter, t: str, name: str) -> str:

@@ -121,16 +121,13 @@ class _Product:
         self.steps = range(first, last, self.row.depth)
         whole = shape(op.result.type)[-1]
         self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
-        self.zero = self._starts_from_zero() and self.asked == whole
+        zero = literal(self.row.accumulator, 0)
+        self.zero = self.asked == whole and all(name == zero for name in f.values[op.operands[2]])
         self.transposed = [False, False]  # A, B
         self.fetch: Callable[[int], None] | None = None  # computes A for a step of k
         # Each a function of the block's origin and k, which gives lines and the text.
         self.left = self._registers(a) if isinstance(a.type, Tile) else self._shared(a, 0)
         self.right = self._shared(b, 1)
-
-    def _starts_from_zero(self) -> bool:
-        zero = literal(self.row.accumulator, 0)
-        return all(name == zero for name in self.f.values[self.op.operands[2]])
 
     def _input(self, constraint: str, text: str) -> str:
         """An operand of the assembly; its name there."""

@@ -100,7 +100,10 @@ class _Rotation:
         in_first = dict(at_entry)
         self.first.ops = [*copy_ops(parts.first, in_first),
                           Op("br", [], blocks=[header], span=body.terminator.span)]
-        self.iteration_labels()
+        # What the first part did before the loop is now one iteration back, seen from the loop.
+        own = {root for op in parts.first for root in allocations(op)}
+        for block in (self.before, self.first):
+            earlier(block.ops, own)
         for phi in header.phis():
             at = phi.blocks.index(self.before)
             if phi not in parts.phis:
@@ -182,12 +185,6 @@ class _Rotation:
         self.parts.waits[0].attributes["pending"] = 1
         self.body.ops[:-1] = [op for pair in zip(first, last, strict=True)
                               for ops in pair for op in ops]
-
-    def iteration_labels(self) -> None:
-        """What the first part did before the loop is now one iteration back, seen from the loop."""
-        own = {root for op in self.parts.first for root in allocations(op)}
-        for block in (self.before, self.first):
-            earlier(block.ops, own)
 
 
 def _around(ops: list[Op], product: Op, wait: Op) -> tuple[list[Op], list[Op], list[Op]]:

@@ -36,7 +36,7 @@ class TmaExpander(TmaLoop):
         """Maps and barriers, then the first copies."""
         staged = self.staged
         own = staged.preheader
-        stores = taken_stores(own) if self.home is own and self.place is own else []
+        stores = _taken_stores(own) if self.home is own and self.place is own else []
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         depths = [self.depth(group) for group in range(self.group_count)]
@@ -152,7 +152,7 @@ class TmaExpander(TmaLoop):
         """Move what the prologue has put at position `at` of the preheader before the loads and
         stores there: the first copies are under way while threads load what the loop needs too."""
         ops = self.staged.preheader.ops
-        ops[:-1], passed = hoisted(ops[:at], ops[at:-1])
+        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
         if any(op.name == "shared_store" for op in passed):  # products may read it, as before
             ops.insert(-1, make_op("proxy_fence", []))
 
@@ -300,7 +300,7 @@ class TmaExpander(TmaLoop):
         return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
 
 
-def hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
+def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
     """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
     those that it passes."""
     at, first = len(ops), list(new)
@@ -321,7 +321,7 @@ def hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
     return [*ops[:at], *first, *rest], rest
 
 
-def taken_stores(block: Block) -> list[Op]:
+def _taken_stores(block: Block) -> list[Op]:
     """The stores to shared memory at the end of the block, of what threads load there, taken out:
     while it is on its way, they make maps and barriers, and the first copies start."""
     taken: list[Op] = []

@@ -46,7 +46,7 @@ from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
 from tritonc.ir.types import Pointer, Scalar
-from tritonc.variants.variant import VariantSet, required, tile_of
+from tritonc.variants.variant import WITHIN, VariantSet, required, tile_of
 
 _MARK = "// tritonc: "  # what the first line of a .ptx file begins with
 # Each type as the manifest spells it: the scalar of Triton-IR, and an array's dtype.
@@ -132,8 +132,8 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
-        **{name: kernel.attributes[name] for name in ("programs", "tiles", "few")
-           if name in kernel.attributes},
+        **{name: kernel.attributes[name] for name in (
+            "programs", "tiles", "few", *WITHIN) if name in kernel.attributes},
         **({"workspace": kernel.attributes["workspace"] * blocks}
            if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,

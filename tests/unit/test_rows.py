@@ -300,9 +300,50 @@ def benchmark(name: str, **options: Any) -> driver.Result:
     return driver.compile(source, Options(arch="sm_90a", **options), ("manifest",))
 
 
+SUMS = """
+const tunable int TC = {16, 32, 64, 128}, TR = {8, 16, 32, 64};
+kernel void sums(const float* x, float* y, int R, int C) {
+  int c[TC] = get_global_range(0), r[TR] = 0 ... TR;
+  float s[TC] = 0;
+  for (int i = 0; i < R; i += TR)
+    s += ((i + r < R)[:, newaxis] && c < C ? x[(i + r)[:, newaxis] * C + c] : 0)[+, :];
+  @(c < C) y[c] = s;
+}"""
+
+
+def test_columns_that_each_iteration_adds_up_share_clusters() -> None:
+    """As where tiles are added up first: few columns had 5 programs of 100352 rows."""
+    result = driver.compile(SourceFile("f.tc", SUMS), Options(
+        arch="sm_90a", small_clusters=True), ("manifest",))
+    assert result.manifest is not None
+    clusters = {v["tunables"].get("cluster_k", 1)
+                for v in result.manifest["kernels"][0]["variants"]}
+    assert clusters >= {2, 4, 8}
+
+
+BAGS = """
+const tunable int T = {64, 128, 256, 512};
+kernel void bags(const half* table, const int* index, const int* offset, half* y, int D) {
+  int d[T] = get_global_range(0), b = get_program_id(1);
+  float s[T] = 0;
+  for (int e = offset[b]; e < offset[b + 1]; e++)
+    s += d < D ? table[(long)index[e] * D + d] : 0;
+  @(d < D) y[b * D + d] = s;
+}"""
+
+
+def test_a_vote_of_whether_to_load_is_no_sum() -> None:
+    """A number that is loaded only where a row is wanted: rows of 128 were taken by 64."""
+    result = driver.compile(SourceFile("f.tc", BAGS), Options(
+        arch="sm_90a", small_clusters=True), ("manifest",))
+    assert result.manifest is not None
+    (kernel,) = result.manifest["kernels"]
+    assert {"T": 128} in [v["tunables"] for v in kernel["variants"]]
+
+
 @pytest.mark.parametrize(("name", "tile"), [
     ("ways/memory/gemv/transposed_tile", {"TM": 1, "TN": 1024}),
-    ("ways/memory/columns/transposed", {"TM": 32, "TN": 64})])
+    ("ways/memory/columns/transposed", {"TM": 64, "TN": 32})])
 def test_addresses_say_what_is_a_column(name: str, tile: dict[str, int]) -> None:
     """Not the axes of a tile: those of these two are the other way round."""
     assert benchmark(name).tunables == tile

@@ -156,6 +156,12 @@ def test_few_heads_get_a_tile_of_few() -> None:
     assert found == [(4, 4), (8, 8)]
 
 
+def test_the_range_says_how_long_a_side_is() -> None:
+    """Not a parameter, of which a mask may have twice as many, or half."""
+    assert [one.within for one in entries(suite("upsample"))] == [(1, 64)]
+    assert [one.within for one in entries(suite("max_pool"))] == [(1, 32)]
+
+
 def test_few_programs_copy_ahead() -> None:
     """Fewer than those that have more threads, in the same tile; others load ahead."""
     (copying,) = entries(suite("cumsum_columns"))
@@ -177,6 +183,9 @@ def test_a_launch_takes_the_first_entry_whose_facts_hold() -> None:
           for m, n in ((4, 9), (5, 9), (5, 10), (5, 513), (5, 6))]
     assert at == [few, short, None, None, None]
     assert entry_at([few, short], kernel, KnownLaunch((), {"M": 1})) is None
+    narrow = [Variant({"T": 512}, within=(0, 8))]
+    at = [entry_at(narrow, kernel, KnownLaunch(m, {})) for m in ((8,), (9,), ())]
+    assert at == [*narrow, None, None]
 
 
 def test_sizes_that_are_known_choose_what_the_entries_have() -> None:

@@ -34,7 +34,6 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
                    each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
                    for each in slice_of(op.operands[:1], inside, ("load",))) and leaves_columns(op)
                for op in reductions
-               if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
                for inside in insides)
 
 

@@ -190,7 +190,7 @@ class Variants:
 def lowered(variant: "Variant", general: "Kernel", module: "Module", lower: Lower) -> "Kernel":
     """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
     from tritonc.variants.interface import difference
-    from tritonc.variants.variant import assume
+    from tritonc.variants.variant import WITHIN, assume
 
     found = lower(variant.binding, general.name)
     (kernel,) = found.kernels
@@ -203,18 +203,22 @@ def lowered(variant: "Variant", general: "Kernel", module: "Module", lower: Lowe
     assume(kernel, variant.facts)
     if variant.few:
         kernel.attributes["few"] = variant.few
+    if variant.within:
+        axis, most = variant.within
+        kernel.attributes[WITHIN[axis]] = most
     return kernel
 
 
 def _promised(kernel: "Kernel") -> dict[str, Any]:
     """What `required` reads of a kernel's row in the manifest."""
-    from tritonc.variants.variant import tile_of
+    from tritonc.variants.variant import WITHIN, tile_of
 
     names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
     found = {"tile": tile_of(kernel), "parameters": [{
         key: value for name, key in names.items()
         if (value := getattr(info, name)) is not None} for info in kernel.info]}
-    return {**found, "few": kernel.attributes["few"]} if "few" in kernel.attributes else found
+    return found | {name: number for name, number in kernel.attributes.items()
+                    if name in ("few", *WITHIN)}
 
 
 def _content(table: Any) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from tritonc.source import CompileError, fail
 from tritonc.variants.choice import LEAST_PACKED, MOST_PROGRAMS, Cost
 
 Binding = Mapping[str, int]
+WITHIN = "within0", "within1", "within2"  # attributes: the longest range along each axis
 
 _PART = r"\s*([A-Za-z_]\w*)\s*(==|=|>=|<=|%)\s*(-?\d+)\s*\Z"
 
@@ -42,7 +43,8 @@ class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 
     `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.
-    `few`: it is for launches of at most so many programs of the general entry, if not 0."""
+    `few`: it is for launches of at most so many programs of the general entry, if not 0.
+    `within`: and for ranges that are no longer than that along the axis."""
 
     binding: Binding
     facts: tuple[Fact, ...] = ()
@@ -50,6 +52,7 @@ class Variant(NamedTuple):
     given: bool = False  # by the user: that it cannot be compiled is an error
     kernel: str | None = None
     few: int = 0
+    within: tuple[int, int] | None = None  # (axis, elements)
 
 
 @dataclass
@@ -198,6 +201,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
     if blocks > general.get("cluster", 1) and len(variant["tile"]) > 2:  # they lie along axis 2
         found.append({"range": 2, "at_most": variant["tile"][2] * (MOST_PROGRAMS[2] // blocks)})
+    found += [{"range": axis, "at_most": variant[name]} for axis, name in enumerate(WITHIN)
+              if name in variant]
     if "few" in variant:
         found.append({"programs": general["tile"], "at_most": variant["few"]})
     if "programs" in variant:

@@ -142,6 +142,11 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     if "async_copy" not in target.features:
         return False
+    rows = {op: matrix.BY_NAME[op.attributes["instruction"]] for op in kernel.ops()
+            if op.name == "dot" and "instruction" in op.attributes}
+    fixed = [op for op, row in rows.items() if row.kind == matrix.WGMMA and not row.transposes]
+    infos = axis_info.analyze(kernel) if fixed else {}  # of operands before repeats are shared
+    inner = {op: inner_first(op, infos) for op in fixed}
     changed = share_repeats(kernel)
     if not any(op.name == "dot" and "instruction" in op.attributes for op in kernel.ops()):
         return changed
@@ -158,8 +163,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             for number in (0, 1):
                 operand = op.operands[number]
                 words = row.kind == matrix.WGMMA and row.operand == TF32
-                transposed = (row.kind == matrix.WGMMA and not row.transposes
-                              and not inner_first(op, infos)[number])
+                transposed = op in inner and not inner[op][number]
                 if is_plain(operand) and not transposed and not (
                         words and _gathered(operand, loop)):
                     continue

@@ -2,7 +2,7 @@
 
 *Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_conversion
@@ -83,7 +83,8 @@ class Assignment:
             strength, source = self.primary[op.operands[0]]
             if name == "trans":
                 return strength, layout_ops.transpose(source, op.attributes["permutation"])
-            return None if self.inserts_axes(op) else (  # small, and soon broadcast
+            # Small, and soon broadcast, but for what is stored with repeats.
+            return None if self.inserts_axes(op) and not self.is_stored(op.operands[0]) else (
                 strength, layout_ops.reshape(source, extents))
         if name in ("reduce", "reduce_with"):
             if not self.anchored and not any(v in self.primary for v in op.operands):
@@ -97,7 +98,7 @@ class Assignment:
         if name == "histogram":
             return 1, layout_choice.plain(extents, self.warps)
         if name == "broadcast":
-            return self.unreduced(op)
+            return self.repeated(op) or self.unreduced(op)
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name in ("scan", "scan_with"):
@@ -120,6 +121,28 @@ class Assignment:
                     and value is loop.first(op):
                 return 0, layout
         return strength, layout
+
+    def is_stored(self, value: Value) -> bool:
+        """Whether a channel brings it to threads that store what they compute of it for a product
+        that reads its transpose: a default layout has neighbours along the other axis."""
+        return value.op is not None and value.op.name == "channel" and bool(
+            value.op.attributes.get("stored")) and value.op in self.transposed
+
+    @cached_property
+    def transposed(self) -> set[Op]:
+        """What leads to transposes."""
+        return slice_of((op.operands[0] for op in self.kernel.ops() if op.name == "trans"), None,
+                        ("load", "phi", "dot"), False)
+
+    def repeated(self, op: Op) -> tuple[int, Layout] | None:
+        """What is loaded once for several elements and stored for each: where it was loaded."""
+        (value,), made = op.operands, op.operands[0].op
+        if made is None or made.name != "reshape" or not self.is_stored(made.operands[0]) \
+                or value not in self.primary:
+            return None
+        strength, layout = self.primary[value]
+        (axis,) = [d for d, n in enumerate(shape(value.type)) if shape(op.result.type)[d] != n]
+        return strength, layout_ops.repeat(layout, axis, shape(op.result.type)[axis])
 
     def unreduced(self, op: Op) -> tuple[int, Layout] | None:
         """What is made of reductions alone, and spread over their axes again, as where the halves

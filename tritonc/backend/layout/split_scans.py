@@ -26,6 +26,11 @@ After:   %q = scan_with (reshape %x) {function = f, axis = 1} : f32<4, 1024>   a
 
 An element is picked as bits: all others are 0, and the bits are joined by `or`.
 
+A sum of what was scanned before it, `total += x[+]`, is that of the parts, which have exchanged
+theirs already:
+
+After:   %s = reduce (reshape %t)                                 : f32
+
 Needs `num_warps`, and extents that are powers of two."""
 
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
@@ -45,14 +50,22 @@ def split_scans(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         old, block.ops = block.ops, []
         build = Builder(block)
+        of_parts: dict[tuple[Value, str, int], Value] = {}
         for op in old:
             parts = _parts(op, warps) if op.name in ("scan", "scan_with") else 1
+            if op.name == "reduce" and len(axes := op.attributes["axes"]) == 1 and (
+                    known := of_parts.get((op.operands[0], op.attributes["kind"], axes[0]))):
+                replaced[op.result] = build.value(
+                    "reduce", known, kind=op.attributes["kind"], axes=(axes[0], axes[0] + 1))
+                continue
             if parts == 1:
                 build.insert(op)
                 continue
             build.span = op.span
             split = _Split(op, parts, build)
             made = [split.by_kind()] if op.name == "scan" else split.by_function()
+            if op.name == "scan" and split.totals is not None:
+                of_parts[op.operands[0], op.attributes["kind"], split.axis] = split.totals
             for result, found in zip(op.results, made, strict=True):
                 found.name = result.name
                 replaced[result] = found
@@ -74,7 +87,8 @@ def _parts(op: Op, warps: int) -> int:
 
 
 class _Split:
-    """One scan.  `extents` of its tiles; in parts (`cut`); of a part by a part (`square`)."""
+    """One scan.  `extents` of its tiles; in parts (`cut`); of a part by a part (`square`); `totals`
+    of the parts, of the scanned type."""
 
     def __init__(self, op: Op, parts: int, b: Builder) -> None:
         self.op, self.b, self.parts = op, b, parts
@@ -82,6 +96,7 @@ class _Split:
         self.extents = shape(op.operands[0].type)
         self.inside = self.extents[self.axis] // parts
         self.cut, self.square = self.middle(parts, self.inside), self.middle(parts, parts)
+        self.totals: Value | None = None
 
     def middle(self, *extents: int) -> tuple[int, ...]:
         """The extents of a tile that has these in place of the axis."""
@@ -93,7 +108,9 @@ class _Split:
         if e.is_float and e.bits < F32.bits:
             x = b.value("fpcast", x, type=make(F32, self.extents))
         (own,) = self.scanned([self.reshaped(x, self.cut)], self.axis + 1)
-        totals = self.across(self.some(self.last(), own, kind))
+        of_parts = self.reshaped(self.some(self.last(), own, kind), self.middle(1, self.parts))
+        self.totals = of_parts if scalar(of_parts.type) == e else None
+        totals = b.value("broadcast", of_parts, type=make(scalar(of_parts.type), self.square))
         here, there = (self.numbers(self.axis + d, self.square) for d in range(2))
         earlier = b.value("icmp", there, here, predicate="sgt" if self.reverse else "slt")
         start = self.along(self.some(earlier, totals, kind))

@@ -48,6 +48,22 @@ def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return Layout(shape, layout.register, layout.lane, layout.warp)
 
 
+def repeat(layout: Layout, axis: int, extent: int) -> Layout:
+    """The layout of a tile whose axis of extent 1 is repeated: a thread has all copies.
+
+    >>> print(repeat(Layout((64, 1), (1,), (2, 4, 8, 16, 32), ()), 1, 2))
+    #layout<shape=[64,2], register=[1,2], lane=[4,8,16,32,64], warp=[]>
+    """
+    shape = (*layout.shape[:axis], extent, *layout.shape[axis + 1:])
+    inner = prod(layout.shape[axis + 1:])
+
+    def wider(bases: Sequence[int]) -> tuple[int, ...]:
+        return tuple(b % inner + b // inner * inner * extent for b in bases)
+
+    return Layout(shape, (*axis_bases(shape, axis), *wider(layout.register)), wider(layout.lane),
+                  wider(layout.warp))
+
+
 def broadcasts(source: Layout, result: Layout) -> bool:
     """Whether each thread has the elements of `source` that a broadcast to `result` repeats."""
     table = {

@@ -39,6 +39,7 @@ _NUMBERS = {  # of a kernel
     "num_warps": (1, 2, 4, 8, 16, 32), "programs": (1, 2, 4, 8), "cluster": range(1, 17),
     "producer_warps": range(9), "pingpong": (1, 2), "min_blocks": range(33),
     "tiles": range(1 << 16), "few": range(1 << 24),
+    **{f"within{axis}": range(1 << 31) for axis in range(3)},
     "shared_bytes": range(1 << 18), "max_registers": range(256)}
 _BODY = re.compile(r"\{\s*(//.*)?(\n|\}|\Z|[\w.$]+\s*:)")
 _KERNEL = re.compile(r"kernel\s+@")

@@ -89,7 +89,10 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         room = target.shared_per_block - 2048 - fixed
         most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
             MOST_ASYNCHRONOUS, IN_FLIGHT)
-        stages = room // stage if persistent else min(most, room // stage, 2 - -in_flight // stage)
+        # Of products that make one sum each is a part of a stage.
+        parts = max(1, len(dot.parts)) if dot.left == "brought" else 1
+        stages = parts * room // stage if persistent else min(
+            most, room // stage, 2 - -in_flight // stage)
         if dot.computed and (beside := blocks_beside(
                 stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False

@@ -66,7 +66,7 @@ FREE = 2
 # 128 x 32 x 32, 155 by 64 x 64 x 32, 78 by this without loads ahead; of one by 5 x 5 192, 166, 85;
 # of 3 by 7 x 7, five steps, 228, 107 (H200).  What a block takes before its first step, of others,
 # and a step, whose loads it awaits: of elements, and of copies.
-_BEGINS, _AWAITS, _AWAITS_COPIES, _WARPGROUP = 0.25, 1.25, 2, 128
+_BEGINS, _AWAITS, _AWAITS_COPIES, _WARPGROUP = 0.25, 0.75, 2, 128
 
 
 def fewest(known: Sequence[Candidate], own: Sequence[Candidate], power: float, most: int,

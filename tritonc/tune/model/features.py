@@ -40,7 +40,7 @@ _WORK = frozenset("""
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
 
-_OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
+_OF_MASKS = frozenset("cmpp and or xor reshape broadcast splat reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
     column_loops.few_columns, shared_data.segments, shared_data.adds_sums,

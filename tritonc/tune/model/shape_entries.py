@@ -234,15 +234,17 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
 
 
 def _sides(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Iterator[Variant]:
-    """Images and heads that are smaller than a half of a tile's side."""
-    for limit, (axis, extent) in _limits(kernel, "get_global_range").items():
+    """Images and heads that are smaller than a half of a tile's side: the passes know of a
+    parameter that says so, if there is one; the range says it of any."""
+    limits = {axis: name for name, (axis, _) in _limits(kernel, "get_global_range").items()}
+    for axis, extent in kernel.tile.items():
         name = next((name for name in space if _tile(lower, chosen, space, name, axis)), "")
-        if not name or len(kernel.tile) < 2 or extent < _LEAST_SIDE:
-            continue
         least = 1
-        for side in [n for n in (extent // 4, extent // 2) if n in space[name]]:
-            yield Variant({**chosen, name: side}, between(limit, least, side))
-            least = side + 1
+        for side in (extent // 4, extent // 2) if name and len(kernel.tile) > 1 else ():
+            if extent >= _LEAST_SIDE and side in space[name]:
+                facts = between(limits[axis], least, side) if axis in limits else ()
+                yield Variant({**chosen, name: side}, facts, within=None if facts else (axis, side))
+                least = side + 1
 
 
 def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Iterator[Variant]:

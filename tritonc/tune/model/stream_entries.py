@@ -2,7 +2,7 @@
 launch of known sizes, which is then all that is compiled."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import inf, prod
 
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel
@@ -35,8 +35,14 @@ def entry_at(entries: Sequence[Variant], kernel: Kernel, launch: KnownLaunch) ->
     programs = prod(max(1, -(-extent // kernel.tile.get(axis, 1)))
                     for axis, extent in enumerate(launch.extents))
     return next((one for one in entries if (
-        not one.few or (launch.extents and programs <= one.few)) and all(
+        not one.few or (launch.extents and programs <= one.few)) and (
+            not one.within or _along(launch, one.within[0]) <= one.within[1]) and all(
             _holds(fact, launch.arguments.get(fact.parameter)) for fact in one.facts)), None)
+
+
+def _along(launch: KnownLaunch, axis: int) -> float:
+    """The range along an axis; without end if it is not known."""
+    return (*launch.extents, 1, 1)[axis] if launch.extents else inf
 
 
 def _holds(fact: Fact, number: int | None) -> bool:

@@ -24,6 +24,9 @@ _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums
 # Of larger stages of wgmma three are enough, not four.  H200: low-rank factors of 16
 # beside a product of 4096 in cube 205 us by 128 x 256 x 64, 241 by 128 x 128 x 64.
 _WIDE_STAGE = 48 * 1024
+# Bytes that arrive in a latency of memory, while one stage is multiplied by and one is converted.
+# Floats as weights of bfloat16, 4096 in cube by 256 x 128 x 64 343 us, by 256 x 128 x 32 209.
+_LATENCY = 44 * 1024
 _CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
 # The same of an element of rows that are gathered: halves in NCHW order by 128 filters x 64 pixels
 # x 32 44.7 to 54.0 us, by 64 x 128 58.3 to 66.7, and by 128 x 128 x 8 71.3 to 103.
@@ -76,7 +79,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     row_bytes = k // steps * dot.bytes
-    odd = (row_bytes < 128) * 2.0 if wide else (row_bytes > longest) * 1.3
+    apart = wide and made and not fixed and max(dot.raw) <= 4  # not pieces of several words
+    odd = (row_bytes < 128 and not apart) * 2.0 if wide else (row_bytes > longest) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (products * m * n * k)
     traffic = 20 * spread * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
@@ -85,6 +89,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     if "wgmma" in target.features:  # beside mma.sync it is not measured
         traffic += _GATHERED * sum(1 / size for size, far in zip((n, m), dot.sides) if far)
     few = 1 + 0.3 * max(0, needed - stages)
+    if apart:
+        few = max(1.0, (_LATENCY + stage) / (max(1, stages - 2) * stage))
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST_REGISTERS:
         few *= _ALONE
     if wide and dot.computed:

@@ -155,7 +155,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         loop = cfg.innermost.get(block)
         if loop is None or loop.latch is None:
             continue
-        inside = set(loop.ops())
+        inside, others = set(loop.ops()), _read_by_threads(block, infos)
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
             if row is None:
@@ -187,7 +187,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                         op.attributes["neighbours"] = (1, 0)
                 _insert(cfg, made, op, in_registers, infos if transposed else None)
                 changed = True
-        for load in _beside(block, infos):
+        for load in others:
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
                 _insert(cfg, Computed([load], readers[load.result]), None, True)
                 changed = True
@@ -212,16 +212,24 @@ def _gathered(operand: Value, loop: Loop) -> bool:
         op.operands[0]) is None for op in slice_of([operand], set(loop.ops()), ("load",)))
 
 
-def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
-    """Loads of what is added to, or multiplied with, the results of chained products on wgmma,
-    which in their layout would take small pieces of rows: as many bytes as copies move at once are
-    for several threads."""
-    if not chained(block) or not any(op.name == "dot" and "instruction" in op.attributes
-                                     for op in block.ops):
+def _read_by_threads(block: Block, infos: axis_info.Infos) -> list[Op]:
+    """Loads beside products on tensor cores that make no operand as `computed_operand` knows it:
+    copies bring them, while threads would wait for memory.  Lines too of what meets the result of
+    one of two chained products, but of small ones, and of rows of one piece, which TMA does not
+    bring, only those of its shape."""
+    dots = [op for op in block.ops if op.name == "dot"]
+    if not any("instruction" in op.attributes for op in dots):
         return []
-    pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
-    return [op for op in added_loads(block, lines=pair) if copyable(op, infos, (1, 2))
-            and not (len(shape(op.result.type)) == 1 and _asks(op, block))]
+    operands, inside = [v for op in dots for v in op.operands[:2]], set(block.ops)
+    taken = {origin(v, (*MOVES, "fpcast")).op for v in operands}
+    taken |= {op for v in operands if (made := computed_operand(v, inside, infos))
+              for op in (*made.raw, *made.ops)}
+    added = added_loads(block, lines=len(dots) == 2) if chained(block) else []
+    return [op for op in block.ops if op.name == "load" and op not in taken and (
+        copyable(op, infos, (1, 2)) and not (len(shape(op.result.type)) == 1 and _asks(op, block))
+        if op in added else copyable(op, infos)
+        and SMALL * _bytes(op.result) >= max(map(_bytes, operands))
+        and scalar(op.result.type).bytes * max(infos[op.operands[0]].contiguity) > PIECE)]
 
 
 def _asks(load: Op, block: Block) -> bool:

@@ -100,7 +100,7 @@ class Accesses:
             best = layout_choice.stacked(best, self.overlapping[op])
         if op in self.staged:
             best = layout_choice.transposed(access, self.warps, self.staged[op]) or best
-        if best.size in self.scanned:  # nothing is exchanged then
+        if best.size in self.scanned and op not in self.copied:  # nothing is exchanged then
             other = reshape(self.scanned[best.size], access.shape)
             best = other if access.share(other) >= access.share(best) else best
         return best

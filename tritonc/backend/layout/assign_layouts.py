@@ -83,10 +83,11 @@ class _WithMoves(Assignment):
 
     def move_loads(self) -> None:
         """Re-anchor loads wanted in one layout more, not repeated, where that costs nothing."""
-        loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary]
+        loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary
+                 and op not in self.moved]
         if not loads:
             return
-        wanted, readers = self.demands(), uses(self.kernel)
+        before, wanted, readers = len(self.moved), self.demands(), uses(self.kernel)
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
                        for layout in wanted.get(self.made_alone(op.result, readers), {})]
@@ -97,9 +98,11 @@ class _WithMoves(Assignment):
                                   if self.lives_long(op, only[0], readers) else only[0])
         self.join_stores()
         self.join_loads()
-        if self.moved:
+        if len(self.moved) > before:
             self.primary.clear()
             self.flow_forward()
+            if self.accumulators:  # others may meet them now
+                self.move_loads()
 
     def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
         """What is made of a tile, element by element and of scalars beside it, or in another shape,
@@ -187,7 +190,10 @@ class _WithMoves(Assignment):
         cost less than a detour through shared memory, which stages of operands fill and at which
         all warps meet."""
         threads = 32 * self.warps
-        if layout.registers * threads >= 4 * layout.size or layout in self.accumulators:
+        if layout.registers * threads >= 4 * layout.size or layout in self.accumulators or any(
+                layout == layout_ops.reshape(layout_ops.slice_axes(layout_ops.reshape(
+                    whole, (*layout.shape, whole.size // layout.size)), [len(layout.shape)]),
+                    layout.shape) for whole in self.accumulators if whole.size > layout.size):
             return True
         access = self.accesses.of(op)
         return access.share(layout) >= access.share(self.access_layout(op))

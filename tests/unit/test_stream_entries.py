@@ -127,6 +127,20 @@ def test_shorter_tiles_have_more_rows() -> None:
     assert found == [(4, 256, 256), (2, 512, 512), (1, 1024, 1024), (1, 2048, 2048)]
 
 
+@pytest.mark.parametrize("extent", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", ["1", "{1, 2}"])
+def test_rows_of_a_few_elements_have_entries(extent: int, rows: str) -> None:
+    """A quarter of a tile of one element was none: the compiler ended in a division by zero."""
+    for one in entries(f"""const tunable int R = {rows};
+kernel void f(const float* x, float* y, int N) {{
+  int p[R] = get_global_range(0), i[{extent}] = 0 ... {extent};
+  float v[R, {extent}] = i < N ? x[p[:, newaxis] * N + i] : 0;
+  y[p] = v[:, +];
+}}"""):
+        facts = {fact.relation: fact.value for fact in one.facts}
+        assert facts.get(">=", 1) <= facts.get("<=", extent)
+
+
 def test_tiles_beside_rows_are_what_a_loop_reads() -> None:
     """Scales of 8-bit keys: by eight warps for rows of 8192 160 us, 135 as for shorter ones."""
     assert entries(suite("decode_int8")) == []

@@ -224,6 +224,8 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
         if long or len(names) > 1:
             continue
         for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5))]:
+            if most < least:
+                continue  # of a tile of a few elements
             binding = {**chosen, "num_warps": max(1, warps // (extent // most))}
             if names:
                 rows = _nearest(space[names[0]], _SHORT // most)

@@ -180,8 +180,8 @@ def test_an_operand_is_made_while_products_run() -> None:
 
 
 def test_maps_are_made_while_rows_are_on_their_way() -> None:
-    """Rows of q; the engine brings those of k and v.  It stores no results: their map would be
-    waited for."""
+    """Rows of q, and of k by the threads' own copies; the engine brings those of v.  It stores no
+    results: their map would be waited for."""
     def stored_by_threads(source: SourceFile, options: Options, kinds: tuple[str, ...]
                           ) -> driver.Result:
         tune = {**options.tune, "tma_store": 0}
@@ -192,9 +192,9 @@ def test_maps_are_made_while_rows_are_on_their_way() -> None:
     kernel = result.module.kernels[0]
     home = next(b for b in kernel.blocks if any(op.name == "claim_slot" for op in b.ops))
     names = [op.name for op in home.ops]
-    set_up = ["load", "claim_slot", "start_producer", "tma_load", "tma_load", "shared_store",
-              "proxy_fence", "barrier"]
-    assert [name for name in names if name in set_up] == [*set_up[:2], "barrier", *set_up[2:]]
+    set_up = ["async_copy", "load", "claim_slot", "start_producer", "shared_store", "async_wait",
+              "proxy_fence", "barrier", "arrive_full", "tma_load"]
+    assert [name for name in names if name in set_up] == [*set_up[:3], "barrier", *set_up[3:]]
 
 
 @pytest.mark.parametrize("path, values, ordered", [

@@ -27,7 +27,7 @@ from tritonc.source import SourceFile
 WAYS = ROOT / "bench" / "ways" / "attention"
 CONSUMERS = 2
 PRODUCER = ("wait_empty", "tma_load")
-CONSUMER = ("wait_full", "arrive_empty")
+CONSUMER = ("wait_full", "arrive_empty", "arrive_full")
 
 
 class Barrier:

@@ -78,7 +78,7 @@ def legal_text(row: MetaParameter) -> str:
     """The values that may be given, as text.
 
     >>> legal_text(BY_NAME["num_warps"]), legal_text(BY_NAME["num_stages"])
-    ('1, 2, 4, 8 or 16', '1 to 16')
+    ('1, 2, 4, 8 or 16', '0 to 16')
     """
     if isinstance(row.legal, range) and len(row.legal) > 2:
         return f"{row.legal[0]} to {row.legal[-1]}"

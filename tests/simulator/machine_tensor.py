@@ -199,6 +199,17 @@ def _expect_full(machine: Machine, frame: Frame, op: Op) -> None:
     stage.expected = op.attributes["bytes"] + sum(int(frame.read(v)) for v in op.operands[1:])
 
 
+def _arrive_full(machine: Machine, frame: Frame, op: Op) -> None:
+    if _off(frame, op):
+        return
+    view: View = frame.read(op.operands[0])
+    machine.get(frame, op, view, ALL, view.offsets.shape)
+    stage = _stage(machine, view)
+    if stage.expected is not None:
+        frame.fail(op, "run-race", "copies to this stage are under way")
+    stage.phases, stage.awaited = stage.phases + 1, None
+
+
 def _off(frame: Frame, op: Op) -> bool:
     """Whether the guard of a scalar operation does not hold."""
     active = frame.guard(op)
@@ -369,7 +380,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
-    "init_barriers": _init_barriers, "expect_full": _expect_full, "tma_load": _tma_load,
+    "init_barriers": _init_barriers, "expect_full": _expect_full, "arrive_full": _arrive_full,
+    "tma_load": _tma_load,
     "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
     "tma_store": _tma_store, "store_wait": _store_wait,
     **dict.fromkeys(("order_wait", "order_arrive"), lambda machine, frame, op: None),

@@ -281,7 +281,8 @@ def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | Non
 
 @pytest.mark.parametrize(("name", "message"), [
     ("arrive_empty", "waits forever"), ("wait_empty", "overwrites: another thread used it"),
-    ("group_barrier", "no proxy_fence and barrier between"),
+    ("group_barrier", "no proxy_fence and barrier between"), ("arrive_full", "waits forever"),
+    ("async_wait", "a copy into it is in flight"),
 ])
 def test_sabotage_of_a_producer_is_seen(name: str, message: str) -> None:
     program = lowered(matmul(BF16, 136, 72, 264, (128, 64, 64), result=F16), target="sm_90a",

@@ -19,8 +19,8 @@ PARTS = ("control", "accesses.indices", "elements.arithmetic", "accesses.pointer
 # Features of the target that operations need; matrix instructions say so in their own table.
 NEEDS: dict[str, str] = {
     **dict.fromkeys(("async_copy", "async_commit", "async_wait"), "async_copy"),
-    **dict.fromkeys(("init_barriers", "expect_full", "wait_full", "wait_empty", "arrive_empty",
-                     "order_wait", "order_arrive"), "mbarrier_transactions"),
+    **dict.fromkeys(("init_barriers", "expect_full", "arrive_full", "wait_full", "wait_empty",
+                     "arrive_empty", "order_wait", "order_arrive"), "mbarrier_transactions"),
     **dict.fromkeys(("tma_load", "tma_store", "store_wait", "proxy_fence"), "tma_load"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
     "cluster_arrive": "cluster", "wgmma_wait": "wgmma"}

@@ -211,6 +211,9 @@ _ROWS: list[OpInfo] = [
            "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx), and "
            "those that an operand says.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
+    OpInfo("arrive_full", ("barriers",), rules.nothing,
+           "Completes the phase of the stage's full barrier: the threads have brought themselves "
+           "what copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
     OpInfo("tma_load", ("buffer", "barriers", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "

@@ -79,7 +79,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     row_bytes = k // steps * dot.bytes
-    apart = wide and made and not fixed and max(dot.raw) <= 4  # not pieces of several words
+    # Raw elements that are wider than converted ones: floats, not bytes or words of several.
+    apart = wide and made and not fixed and dot.bytes < max(dot.raw) <= 4
     odd = (row_bytes < 128 and not apart) * 2.0 if wide else (row_bytes > longest) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (products * m * n * k)

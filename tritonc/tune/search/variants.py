@@ -32,7 +32,8 @@ from tritonc.source import CompileError
 # into registers ask how many blocks shall be resident (`register_budget`); `specialize` asks
 # whether blocks will be persistent, `raw_operands` whether TMA will load.
 _READERS = frozenset(row.owner for row in META_PARAMETERS) | {
-    "compute_pieces", "delay_loads", "rematerialize", "raw_operands", "single_trips", "specialize"}
+    "compute_pieces", "delay_loads", "load_ahead", "rematerialize", "raw_operands", "single_trips",
+    "specialize"}
 
 
 class Variant(NamedTuple):

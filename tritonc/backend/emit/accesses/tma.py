@@ -57,6 +57,11 @@ def expect_full(f: FunctionEmitter, op: Op) -> None:
     f.under(_guarded(f, op), "expect", expect)
 
 
+def arrive_full(f: FunctionEmitter, op: Op) -> None:
+    """The one arrival of the phase, with no bytes to come."""
+    f.under(_guarded(f, op, first_thread(f)), "fill", lambda: _arrive(f, op))
+
+
 def arrive_empty(f: FunctionEmitter, op: Op) -> None:
     """A warp's threads wait for products together, or meet, so one of them arrives for all.
 
@@ -212,8 +217,8 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "init_barriers": init_barriers, "expect_full": expect_full, "wait_full": wait_full,
-    "arrive_empty": arrive_empty, "wait_empty": wait_empty, "order_wait": order_wait,
-    "order_arrive": order_arrive,
+    "init_barriers": init_barriers, "expect_full": expect_full, "arrive_full": arrive_full,
+    "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
+    "order_wait": order_wait, "order_arrive": order_arrive,
     "tma_load": tma_load, "tma_store": tma_store, "store_wait": store_wait,
     "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")}

@@ -153,6 +153,8 @@ class RegionExpander(TmaExpander):
         for first in dict.fromkeys(self.in_step):
             for i in range(2):
                 self.thread([(one, one.clocks[first][i]) for one in readers[first]])
+        for phi in self.brings:
+            self.thread([(self, phi)])
         if self.fixed:
             self.bring_fixed()
         if self.behind:
@@ -166,7 +168,9 @@ class RegionExpander(TmaExpander):
         self.hand_over()
         latch = self.staged.latch
         step = make_op("add", [self.copied.result, self.number(1)])
-        following = [(self.copied, step)]
+        yes = make_op("constant", [], I1, value=True)
+        self.kernel.entry.ops.insert(0, yes)
+        following = [(self.copied, step), *((phi, yes) for phi in self.brings)]
         for group, (read, before) in self.clocks.items():
             stage = self.next_stage(read.result, self.depths.get(group, self.stages))
             phase = self.flip_phase(stage[-1].result, before.result)
@@ -207,9 +211,12 @@ class RegionExpander(TmaExpander):
         block = Block("")
         block.ops += opened
         b = Builder(block, span=self.span)
-        b.insert(make_op("wait_empty", [free, b.value("xor", phase, self.number(1)), *views]))
+        # The first is there already, where the threads have brought it.
+        comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
+        b.insert(make_op("wait_empty", [free, b.value("xor", phase, self.number(1)), *views],
+                         guard=comes))
         first = len(self.channels) - len(stores)
-        self.bring_boxes(b, range(first, len(self.channels)), views, full, self.number(0), None)
+        self.bring_boxes(b, range(first, len(self.channels)), views, full, self.number(0), comes)
         b.insert(make_op("wait_full", [full, phase]))
         buffers = [store.operands[0] for store in stores]
         for op in (op for one in loops for op in one.loop.ops()):
@@ -221,8 +228,14 @@ class RegionExpander(TmaExpander):
         leave.ops[len(leave.phis()):len(leave.phis())] = [
             *([] if released else [make_op("arrive_empty", [free, *views])]),
             *next_stage, *next_phase]
-        for old, new in ((stage, next_stage[-1].result), (phase, next_phase[-1].result)):
-            rewire(kernel, Cfg(kernel), old, {self.place: self.number(0), leave: new},
+        following = [(stage, self.number(0), next_stage[-1].result),
+                  (phase, self.number(0), next_phase[-1].result)]
+        if comes is not None:
+            no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+            kernel.entry.ops[:0] = [no, yes]
+            following.append((comes, no.result, yes.result))
+        for old, initial, new in following:
+            rewire(kernel, Cfg(kernel), old, {self.place: initial, leave: new},
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
                     if old in op.inputs()])
 
@@ -322,7 +335,20 @@ class RegionExpander(TmaExpander):
             self.in_step[group] for group in self.shares)}
         self.copied = new("iteration")
         self.stage_phis = list(self.clock(0)[:2])
+        self.brings = [self.bring()] if self.here else []
         return ahead
+
+    def bring(self) -> Op:
+        """Whether an iteration copies: the threads have brought the first one's operands."""
+        b = Builder(self.place, at=len(self.place.ops) - 1)
+        first = b.value("xor", self.filled, b.constant(True, I1))
+        phi = make_phi([first], [self.staged.preheader], "bring")
+        self.staged.loop.header.ops.insert(0, phi)
+        return phi
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        self.coming = self.brings[product].result if product < self.here else None
+        return super().fill(product, stage, ahead)
 
     def thread(self, phis: "Sequence[tuple[RegionExpander, Op]]") -> None:
         """Let each loop begin with what the one left that ran last, or 0."""

@@ -29,7 +29,8 @@ A kernel with several bodies, of which a launch runs one, may have copies in eac
 The producer's warps also make the barriers, claim the slot and make the maps, while the others load
 what they need.  Where these need no map, for results that leave by one, they do not wait for that:
 only for the barriers (`early`).  Unless that meets with what copies write, the producer begins
-before the others are ready.
+before the others are ready: a warm start's stage, too, is written again only when the readers have
+released it.
 
 Needs allocate_shared."""
 
@@ -183,9 +184,11 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     at = home.ops.index(start)
     before = reached([home], cfg.predecessors.__getitem__)
     written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tma_load"}
+    warm = any(op.name == "arrive_full" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
-               if op.name not in SETUP)
+               if op.name not in SETUP and not (warm and op.name == "async_copy"
+                                                and allocation(op.operands[0])[0] in written))
 
 
 def _maps_for_copies(kernel: Kernel, start: Op) -> bool:

@@ -9,9 +9,10 @@ from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tma.map_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
 from tritonc.backend.pipeline.tma.tma_loop import TmaLoop
+from tritonc.backend.pipeline.tma.warm_start import WarmStart, hoisted, taken_stores, warm_start
 from tritonc.backend.pipeline.tma.warpgroup_stores import by_warpgroups
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, reached
+from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import I32, I64, Buffer
@@ -23,20 +24,29 @@ class TmaExpander(TmaLoop):
     With several products in an iteration, each has full barriers of its own, and empty ones, on
     which the warps say that they have read a stage: what feeds a product is waited for just before
     it, and no warp waits for the others but the one that makes the copies.  So has a single product
-    where a warp of its own shall make the copies (`separate`)."""
+    where a warp of its own shall make the copies (`separate`); then the threads may bring the first
+    product's first operands themselves (`warm`)."""
 
     place: Block
+    warm = False
+    outer: Loop | None = None  # before which it begins
     coming: Value | None = None  # whether the iteration comes that is being copied
+    here = 0  # products whose operands of the first iteration are there
+    filled: Value  # whether they are
     fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
     fixed_stages = 1
     behind: Sequence[Channel] = ()  # of parts of what the block behind the loop reads, likewise
     beside: dict[Value, tuple[Value, Value]]  # the full and empty barriers of these buffers
+    warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
 
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
         own = staged.preheader
-        stores = _taken_stores(own) if self.home is own and self.place is own else []
+        stores = taken_stores(own) if self.home is own and self.place is own else []
+        first = [self.channels[i] for i in self.products[0]] if self.warm else []
+        warm = warm_start(self.kernel, staged, first, self.stages, self.outer, self.warm_fixed,
+                          self.fixed_stages) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
         depths = [self.depth(group) for group in range(self.group_count)]
@@ -67,14 +77,18 @@ class TmaExpander(TmaLoop):
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
             self.place_barriers([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
         else:
             self.place_barriers([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
         if stores:  # products may read it
             staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [])]
-        if self.apart and (not self.separate or self.stores_before()):
-            # the loop has no barrier of its own
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
             staged.preheader.ops.insert(-1, make_op("barrier", []))
         return ahead
 
@@ -128,6 +142,25 @@ class TmaExpander(TmaLoop):
     def used_maps(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys((*self.maps.values(), *self.nothing.values())))
 
+    def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
+        """The copies before all loads and stores of the block, or else before the first map; the
+        stage, with `stores` of what products read beside it, when the producer begins."""
+        ops = self.home.ops
+        at = next(i for i, op in enumerate(ops)
+                  if op.name in ("init_barriers", "claim_slot", "tensor_map") or op is begin)
+        needed = {v for op in warm.copies for v in op.inputs()}
+        at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
+        ops[:at] = hoisted(ops[:at], warm.copies)[0]
+        stage = widen(self.full[0], self.stages, self.number(0), 0)
+        ops[-1:-1] = [
+            *stores, make_op("async_wait", [], pending=0),
+            *(make_op(name, []) for name in ("proxy_fence", "barrier")),
+            stage, make_op("arrive_full", [stage.result], guard=warm.runs)]
+        if self.warm_fixed:
+            stage = widen(self.full[-1], self.fixed_stages, self.number(0), 0)
+            ops[-1:-1] = [stage, make_op("arrive_full", [stage.result])]
+        self.here, self.filled = 1, warm.runs
+
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""
         before = reached([self.home], Cfg(self.kernel).predecessors.__getitem__)
@@ -152,7 +185,7 @@ class TmaExpander(TmaLoop):
         """Move what the prologue has put at position `at` of the preheader before the loads and
         stores there: the first copies are under way while threads load what the loop needs too."""
         ops = self.staged.preheader.ops
-        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
+        ops[:-1], passed = hoisted(ops[:at], ops[at:-1])
         if any(op.name == "shared_store" for op in passed):  # products may read it, as before
             ops.insert(-1, make_op("proxy_fence", []))
 
@@ -175,7 +208,9 @@ class TmaExpander(TmaLoop):
             ops, self.coming = self.iteration(mapping)
         if self.apart and self.stage_phis:
             return ops  # the copies stand before the products
-        return [*ops, *(op for i in range(len(self.products)) for op in self.fill(i, stage, ahead))]
+        there = self.here if ahead == 0 else 0
+        return [*ops, *(op for i in range(there, len(self.products))
+                        for op in self.fill(i, stage, ahead))]
 
     def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
         """The copies of what one product reads, once all warps have read what was there."""
@@ -298,37 +333,3 @@ class TmaExpander(TmaLoop):
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:
         return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
-
-
-def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
-    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
-    those that it passes."""
-    at, first = len(ops), list(new)
-    rest: list[Op] = []
-    needed = {v for op in new for v in op.inputs()}
-    while at:
-        op = ops[at - 1]
-        pure = op.pure and op.name != "phi"
-        if not pure and (op.name not in ("load", "shared_store")
-                         or op.attributes.get("volatile") or needed & set(op.results)):
-            break
-        if needed & set(op.results):
-            first.insert(0, op)
-            needed.update(op.inputs())
-        else:
-            rest.insert(0, op)
-        at -= 1
-    return [*ops[:at], *first, *rest], rest
-
-
-def _taken_stores(block: Block) -> list[Op]:
-    """The stores to shared memory at the end of the block, of what threads load there, taken out:
-    while it is on its way, they make maps and barriers, and the first copies start."""
-    taken: list[Op] = []
-    for op in reversed(block.ops[:-1]):
-        if op.name == "shared_store":
-            taken.insert(0, op)
-        elif op.name == "phi" or not (op.pure or op.name == "load"):
-            break
-    block.ops = [op for op in block.ops if op not in taken]
-    return taken

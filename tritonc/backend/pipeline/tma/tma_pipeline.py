@@ -22,6 +22,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import in_steps
 from tritonc.backend.dots.together import back_to_back, chained, large
 from tritonc.backend.dots.together import products as products_of
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means
 from tritonc.backend.pipeline.loop_products import beside_products, handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
@@ -59,6 +60,7 @@ from tritonc.backend.pipeline.tma.region_expander import (
 )
 from tritonc.backend.pipeline.tma.roles import registers
 from tritonc.backend.pipeline.tma.tma_expander import TmaExpander
+from tritonc.backend.pipeline.tma.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tma.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
 from tritonc.backend.target.matrix import LARGE
@@ -162,8 +164,16 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         rewrite.shares, rewrite.products = range(len(groups)), groups
         whole.depths = {len(groups) - 1: 1} if staged.single else _late(
             (whole, *followers), stages, target.shared_per_block - LEFT)
+        rewrite.outer = staged.loop.parent  # whose first iteration is known to come
+    outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
+    rewrite.warm = separate and pingpong == 1 and (outer is None or (
+        counts_programs(outer) and outer.latch is not None
+        and cfg.dominates(staged.preheader, outer.latch))) and copyable(
+            staged, [staged.stores[i] for i in groups[0]], infos)
+    if rewrite.warm and all_quick(rewrite.fixed, infos):
+        rewrite.warm_fixed = rewrite.fixed
     for later in followers:
         later.stages, later.place, later.separate = stages, place, True
         later.depths = whole.depths

@@ -28,7 +28,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("num_warps", "choose_warps", "Number of warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
     MetaParameter("num_stages", "pipeline", "Number of buffers for the operands of a loop, loaded "
-                  "ahead; 1 copies nothing ahead, 0 loads nothing.", (2, 3, 4), range(17),
+                  "ahead; 1 copies nothing ahead, 0 loads nothing ahead.", (2, 3, 4), range(17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
     MetaParameter("cluster_k", "split_loops", "Number of blocks of a cluster among which the "
                   "iterations of an accumulation loop are split.", (2, 4), range(1, 9),

@@ -98,7 +98,8 @@ def _files(kernels: Sequence[Kernel]) -> list[SourceFile]:
 
 
 def _send(made: object, sink: IO[bytes], files: Sequence[SourceFile]) -> None:
-    """Pickle `made`; the files, which both processes have, by their numbers."""
+    """Pickle `made`; the files, which both processes have, by their numbers.  A table asks of files
+    alone; pickle's `persistent_id` would be asked of every object."""
     numbers = {file: number for number, file in enumerate(files)}
     pickler = pickle.Pickler(sink)
     pickler.dispatch_table = {SourceFile: lambda file: (

@@ -190,6 +190,12 @@ class Cfg:
             loop.depth = loop.parent.depth + 1 if loop.parent else 1
         return found
 
+    @property
+    def innermost_loops(self) -> list[Loop]:
+        """The loops that contain no others."""
+        around = {loop.parent for loop in self.loops}
+        return [loop for loop in self.loops if loop not in around]
+
     def _loop(self, header: Block, latches: list[Block], around: dict[Block, Loop]) -> Loop:
         """The loop of a header; loops inside are walked as one block each."""
         inside = {header}

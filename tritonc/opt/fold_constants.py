@@ -11,6 +11,7 @@ disagree.  What would be reported at run time (a division by zero, a shift past 
 Algebra is left to `peephole`, which folds what its rules make with the same `fold`."""
 
 from tritonc.analysis.values import Number, constant_of
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -20,9 +21,8 @@ from tritonc.ir.numeric.numbers import NotFoldable, evaluate, fit
 def fold_constants(kernel: Kernel, context: Context) -> bool:
     """Fold until nothing changes.  Blocks that no branch reaches any more are removed."""
     changed = remove_unreachable(kernel)
-    while _fold_operations(kernel) | _fold_phis(kernel) | _fold_branches(kernel):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _fold_operations(kernel) | _fold_phis(kernel)
+                           | _fold_branches(kernel)) or changed
 
 
 def fold(op: Op) -> Number | None:

@@ -27,8 +27,9 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, Scalar, Tile, with_element
+from tritonc.ir.types import I1, Scalar
 from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
+from tritonc.opt.uniform_choice import limit
 from tritonc.records import dataclass
 
 _NEARER = {"slt": "smin", "sle": "smin", "ult": "umin", "ule": "umin",
@@ -255,17 +256,9 @@ class _Unification:
         """Operations before the block's branch, loads under a guard."""
         for op in ops:
             if op.name == "load":
-                self._guard(block, op, guard)
+                limit(op, guard, Builder(block, len(block.ops) - 1, op.span))
+                op.attributes.setdefault("other", 0)
             block.ops.insert(-1, op)
-
-    def _guard(self, block: Block, load: Op, guard: Value) -> None:
-        t = load.result.type
-        build = Builder(block, len(block.ops) - 1, load.span)
-        under = guard
-        if isinstance(t, Tile):
-            under = build.value("splat", guard, type=with_element(t, I1))
-        load.guard = under if load.guard is None else build.value("and", load.guard, under)
-        load.attributes.setdefault("other", 0)
 
     def _both(self, block: Block, a: Value, b: Value) -> Value:
         if int_of(a) == 1:

@@ -9,8 +9,6 @@ the pick of all; of equal ones the one that came first, which the number of the 
 one of the values that are picked has to be a counter.  A pick that is still the start equals no
 other: what is picked is less, and a NaN less than nothing."""
 
-from collections.abc import Sequence
-
 from tritonc.analysis.counters import Counter
 from tritonc.analysis.loop_totals import Readers
 from tritonc.analysis.values import origin
@@ -90,8 +88,3 @@ def first_of(pick: Pick, step: int) -> str:
     results = [b.value("select", taken, two, one) for one, two in zip(before, behind, strict=True)]
     return write(parameters, b.block.ops, results, True)
 
-
-def combine(b: Builder, pick: Pick, shares: Sequence[Value], step: int) -> list[Value]:
-    """The pick of all shares, which lie along the first axis."""
-    op = b.emit("reduce_with", *shares, axis=0, function=first_of(pick, step))
-    return list(op.results)

@@ -185,6 +185,11 @@ def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
 
 
+def tile_loads(ops: Iterable[Op]) -> list[Op]:
+    """The loads of tiles among operations."""
+    return [op for op in ops if op.name == "load" and shape(op.result.type)]
+
+
 def removable(op: Op) -> bool:
     """May go if nobody reads its results: it changes nothing."""
     return op.effects <= _ONLY_READS and not op.attributes.get("volatile", False)

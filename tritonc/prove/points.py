@@ -269,13 +269,9 @@ class Points:
         if end is not None and end.name == "cond_br" and end.blocks[0] is not end.blocks[1]:
             found.append(self.terms.holds(end.operands[0], (), end.blocks[0] is loop.header))
         mapping: dict[Value, Linear] = {iteration: symbol(iteration) - ONE}
-        earlier: list[Rule] = []
-        for rule in found:
-            claims = [claim for branch in rule for claim in branch
-                      if self._same(claim, loop, iteration)]
-            if len(rule) == 1 and claims:
-                earlier.append((tuple(self._moved(claim, mapping) for claim in claims),))
-        return earlier
+        return [(tuple(self._moved(claim, mapping) for claim in claims),)
+                for rule in found if len(rule) == 1 and (claims := [
+                    claim for claim in rule[0] if self._same(claim, loop, iteration)])]
 
     def _same(self, claim: Claim, loop: Loop, iteration: Symbol) -> bool:
         """Whether of what changes in the loop the claim speaks of the counter alone."""

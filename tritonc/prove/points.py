@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.values import remembered
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import element, is_int, shape
@@ -138,7 +139,6 @@ class Points:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.blocks: dict[Block, State] = {}
         self.loops: dict[Loop, Rule] = {}
 
     def state(self, op: Op, index: Index) -> State:
@@ -155,10 +155,9 @@ class Points:
             found.add(self.terms.holds(op.guard, index if shape(op.guard.type) else (), True))
         return found
 
+    @remembered()
     def block(self, block: Block) -> State:
         """What holds at a block's start."""
-        if block in self.blocks:
-            return self.blocks[block]
         above = self.terms.cfg.immediate_dominator.get(block)
         if above is None:
             found = self._entry()
@@ -172,7 +171,6 @@ class Points:
             loop = self.terms.loops.get(block)
             if loop is not None:
                 self.loops[loop] = self._iterations(loop, found)
-        self.blocks[block] = found
         return found
 
     def _entry(self) -> State:

@@ -200,9 +200,7 @@ class _Widener:
             return self.before.constant(number, self.type(value.type))
         if not isinstance(value.type, Tile):
             return self.before.value("splat", value, type=self.type(value.type))
-        flat = Tile(element(value.type), (1, *value.type.shape))
-        return self.before.value("broadcast", self.before.value("reshape", value, type=flat),
-                                 type=self.type(value.type))
+        return self.before.spread(value, (1, *value.type.shape), (self.times, *value.type.shape))
 
     def nothing(self, kind: str, value: Value) -> Value:
         """What changes no sum of the kind, in all iterations of a value."""
@@ -220,9 +218,7 @@ class _Widener:
         """What each iteration has, a scalar, in every element of its tile."""
         if len(shape(value.type)) > 1 or not extents:
             return value
-        e = element(value.type)
-        flat = self.body.value("reshape", value, type=Tile(e, (self.times, *[1] * len(extents))))
-        return self.body.value("broadcast", flat, type=Tile(e, (self.times, *extents)))
+        return self.body.spread(value, (self.times, *[1] * len(extents)), (self.times, *extents))
 
     def predicates(self, given: Op | None, extents: tuple[int, ...]) -> Op:
         """The predicates of a condition, the first one only in iterations that come."""
@@ -352,13 +348,11 @@ def _move(make: _Widener, loop: Loop, phi: Op, numbers: Value) -> Value:
     index = numbers if e == I32 else make.before.value("sext", numbers, type=Tile(I64, (
         make.times,)))
     if extents:
-        index = make.before.value("reshape", index, type=Tile(e, (make.times, *[1] * len(extents))))
-        index = make.before.value("broadcast", index, type=make.type(step.type))
+        index = make.before.spread(index, (make.times, *[1] * len(extents)), (make.times, *extents))
     offsets = index if constant_of(step) == 1 else make.before.value("mul", index, make.same(step))
     b = make.body
     if isinstance(value.type, Tile):
-        flat = b.value("reshape", value, type=Tile(element(value.type), (1, *extents)))
-        own = b.value("broadcast", flat, type=make.type(value.type))
+        own = b.spread(value, (1, *extents), (make.times, *extents))
     else:
         own = b.value("splat", value, type=make.type(value.type))
     make.wide[value] = b.value(name, own, offsets)

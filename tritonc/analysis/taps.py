@@ -8,13 +8,12 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.row_loops import only_adds
 from tritonc.analysis.values import int_of
-from tritonc.analysis.windows import SMALL
+from tritonc.analysis.windows import ACCESS_BYTES, SMALL
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 
-ACCESS_BYTES = 16
 _MANY_TAPS, _ALL_TAPS = 16, 100
 # Elements that all taps of a product load, if they run side by side: as halves they fill 64
 # registers of 256 threads, beside as many sums; or each of them, of 128 x 128 x 16.  And how many

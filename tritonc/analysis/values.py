@@ -134,6 +134,12 @@ def axes_before(op: Op) -> list[int | None] | None:
     return [None] * len(after) if op.name == "splat" else same_axes(before, after)
 
 
+def axis_before(op: Op, axis: int) -> int | None:
+    """The axis of the operand that an axis of the result is; None if there is none."""
+    places = axes_before(op)
+    return None if places is None else places[axis]
+
+
 def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
              ends: Container[str] = (), masks: bool = True) -> set[Op]:
     """A backward slice: the operations that compute the values, and guard what does if `masks`.

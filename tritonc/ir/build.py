@@ -58,6 +58,14 @@ class Builder:
         return reduce(partial(self.value, name), values)
 
 
+def until_unchanged(change: Callable[[], bool]) -> bool:
+    """Change something as long as there is something to change; whether there was."""
+    changed = False
+    while change():
+        changed = True
+    return changed
+
+
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:
     """Replace operations of one name: `make` emits what comes in place of each, with its span,
     and gives the value that its result becomes, or None to leave it.  Whether one was replaced."""

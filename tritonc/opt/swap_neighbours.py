@@ -8,14 +8,13 @@ A gather goes through shared memory, since its indices may be any.  Halves of an
 of a thread, or a shuffle away."""
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import axis_before, int_of
 from tritonc.ir import types
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 
 MOST_BITS = 2  # each is an exchange of its own
-_SIGNED = {8: types.I8, 16: types.I16, 32: types.I32, 64: types.I64}
 
 
 def swap_neighbours(kernel: Kernel, context: Context) -> bool:
@@ -33,7 +32,7 @@ def _swapped(op: Op, build: Builder) -> Value | None:
         return None
     e = types.scalar(t)
     bits = x if not types.is_float(t) else build.value(
-        "bitcast", x, type=types.make(_SIGNED[e.bits], t.shape))
+        "bitcast", x, type=types.make(types.SCALARS[f"i{e.bits}"], t.shape))
     for bit in range(mask.bit_length()):
         if mask >> bit & 1:
             bits = _swap(build, bits, axis, bit)
@@ -46,12 +45,10 @@ def _mask(index: Value, axis: int) -> int | None:
     """The number of which the index along an axis is the exclusive disjunction with its place."""
     op = index.op
     while op is not None and op.name in ("broadcast", "reshape"):
-        places = axes_before(op)
-        source = None if places is None else places[axis]
+        source = axis_before(op, axis)
         if source is None:
             return None
-        axis = source
-        op = op.operands[0].op
+        axis, op = source, op.operands[0].op
     if op is None or op.name != "xor":
         return None
     for place, other in (op.operands, op.operands[::-1]):

@@ -20,6 +20,7 @@ from tritonc.source import Span
 
 OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way
 _FEW = 2  # registers that may as well stay, for what can be computed of them anew
+Peak = tuple[float, Op | None, set[Value]]
 _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
 
 
@@ -44,7 +45,7 @@ class Estimate(Weights):
         super().__init__(kernel)
         self.cfg = Cfg(kernel)
         self.live = Liveness(self.cfg, self.root)
-        self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
+        self._peaks: dict[Block, Peak] = {}
 
     def again(self) -> "Estimate":
         """The estimate where operations have moved within their blocks since, or others are to come
@@ -54,17 +55,13 @@ class Estimate(Weights):
         return found
 
     def registers(self, block: Block) -> int:
-        if block not in self._peaks:
-            self._peaks[block] = self._peak(block)
-        return round(self._peaks[block][0]) + OTHERS
+        return round(self.peak(block)[0]) + OTHERS
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
         """Of the kernel, or only while it runs some of its blocks."""
         most, where, top = 0.0, None, list[tuple[Value, float]]()
         for block in self.cfg.order if blocks is None else blocks:
-            if block not in self._peaks:
-                self._peaks[block] = self._peak(block)
-            found, op, live = self._peaks[block]
+            found, op, live = self.peak(block)
             if found > most:
                 most, where = found, op
                 top = [(v, w) for v in live if (w := self.weight(v))]
@@ -85,8 +82,13 @@ class Estimate(Weights):
             span = next((op.span for op in where.ops if op.span is not None), None)
         return Pressure(round(most), span, tuple(top))
 
-    def _peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
+    def peak(self, block: Block) -> Peak:
         """The peak in a block, at which operation, and what is live there."""
+        if block not in self._peaks:
+            self._peaks[block] = self._peak(block)
+        return self._peaks[block]
+
+    def _peak(self, block: Block) -> Peak:
         live, weight = self.live.at_end(block), self.weight
         roots = self.live.roots.get  # of what reachable blocks read, all are there
         ops = [op for op in block.ops if op.name != "phi"]
@@ -167,8 +169,6 @@ class Estimate(Weights):
 
 def _in_flight(op: Op) -> list[Value]:
     """What products that are waited for have read from registers until then."""
-    if op.name != "wgmma_wait":
-        return []
     return [v for value in op.operands if value.op is not None and value.op.name == "wgmma"
             for v in value.op.operands[:2] if isinstance(v.type, Tile)]
 

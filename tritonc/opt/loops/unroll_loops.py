@@ -48,10 +48,8 @@ def unroll_loops(kernel: Kernel, context: Context) -> bool:
 
 
 def _unroll_one(kernel: Kernel, context: Context) -> bool:
-    cfg = Cfg(kernel)
-    outer = {loop.parent for loop in cfg.loops}
-    for loop in cfg.loops:
-        if loop in outer or not loop.regular or loop.latch is loop.header:
+    for loop in Cfg(kernel).innermost_loops:
+        if not loop.regular or loop.latch is loop.header:
             continue
         ops = list(loop.ops())
         test, times = _asked(loop)

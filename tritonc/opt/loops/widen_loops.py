@@ -32,7 +32,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
-from tritonc.opt.loops.picks import Pick, combine, picks_of
+from tritonc.opt.loops.picks import Pick, first_of, picks_of
 from tritonc.records import NamedTuple
 
 # Elements of a tile that keep memory busy.  Mean and variance of columns from sums, H200, sources
@@ -193,13 +193,10 @@ class _Widener:
     def of(self, value: Value) -> Value:
         """The value in all iterations; one from outside of the loop is the same in each."""
         if value not in self.wide:
-            outside = value.op is None or value.op not in self.inside
-            assert outside, value
-            if value.op is not None and value.op.name == "cmpp":
-                self.wide[value] = self.predicates(value.op, shape(value.type)).results[
-                    list(value.op.results).index(value)]
-                return self.wide[value]
-            self.wide[value] = self.same(value)
+            op = value.op
+            assert op is None or op not in self.inside, value
+            self.wide[value] = self.same(value) if op is None or op.name != "cmpp" else (
+                self.predicates(op, shape(value.type)).results[op.results.index(value)])
         return self.wide[value]
 
     def same(self, value: Value) -> Value:
@@ -211,6 +208,18 @@ class _Widener:
         flat = Tile(element(value.type), (1, *value.type.shape))
         return self.before.value("broadcast", self.before.value("reshape", value, type=flat),
                                  type=self.type(value.type))
+
+    def nothing(self, kind: str, value: Value) -> Value:
+        """What changes no sum of the kind, in all iterations of a value."""
+        t = self.type(value.type)
+        return self.before.constant(neutral(kind, scalar(t)), t)
+
+    def carry(self, loop: Loop, phi: Op, start: Value) -> Op:
+        """A phi of what so many iterations each have in place of the one that all have."""
+        assert loop.preheader is not None and loop.latch is not None
+        new = make_phi([start, start], [loop.preheader, loop.latch], phi.result.name, phi.span)
+        self.wide[phi.result] = new.result
+        return new
 
     def spread(self, value: Value, extents: tuple[int, ...]) -> Value:
         """What each iteration has, a scalar, in every element of its tile."""
@@ -294,14 +303,14 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
     assert latch is not None and before is not None
     make = _Widener(kernel, loop, times)
     numbers = make.before.value("range", start=0, stop=times)
-    steps: list[tuple[Op, Value]] = []
-    for phi in found.moving:
-        steps.append((phi, _move(make, loop, phi, numbers)))
+    steps = [(phi, _move(make, loop, phi, numbers)) for phi in found.moving]
     counter = found.counter
     make.lane = make.body.value("icmp", make.of(counter.phi.result), make.of(counter.limit),
                                 predicate=counter.predicate)
-    partial = {total.phi: _partial(make, total, before, latch) for total in found.sums}
-    shares = {phi: _share(make, loop, phi) for pick in found.picks for phi in pick.phis}
+    partial = {total.phi: make.carry(loop, total.phi, make.nothing(total.kind, total.phi.result))
+               for total in found.sums}
+    shares = {phi: make.carry(loop, phi, make.same(loop.first(phi)))  # all begin alike
+              for pick in found.picks for phi in pick.phis}
     made = {step: total for total in found.sums for step in total.steps}
     tests = {pick.test for pick in found.picks}
     for op in (op for block in loop.blocks for op in block.ops):
@@ -329,8 +338,9 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
         result.name = total.phi.result.name
     for pick in found.picks:
         all_shares = [shares[phi].result for phi in pick.phis]
-        for phi, result in zip(pick.phis, combine(behind, pick, all_shares, counter.step),
-                               strict=True):
+        function = first_of(pick, counter.step)
+        combined = behind.emit("reduce_with", *all_shares, axis=0, function=function)
+        for phi, result in zip(pick.phis, combined.results, strict=True):
             replaced[phi.result] = result
             result.name = phi.result.name
     partial |= shares
@@ -361,24 +371,6 @@ def _move(make: _Widener, loop: Loop, phi: Op, numbers: Value) -> Value:
     return b.value(name, value, whole)
 
 
-def _partial(make: _Widener, total: _Sum, before: Block, latch: Block) -> Op:
-    """The phi of the sums of so many iterations each."""
-    t = make.type(total.phi.result.type)
-    start = make.before.constant(neutral(total.kind, scalar(t)), t)
-    phi = make_phi([start, start], [before, latch], total.phi.result.name, total.phi.span)
-    make.wide[total.phi.result] = phi.result
-    return phi
-
-
-def _share(make: _Widener, loop: Loop, phi: Op) -> Op:
-    """The phi of what is picked from so many iterations each; all begin alike."""
-    assert loop.preheader is not None and loop.latch is not None
-    start = make.same(loop.first(phi))
-    share = make_phi([start, start], [loop.preheader, loop.latch], phi.result.name, phi.span)
-    make.wide[phi.result] = share.result
-    return share
-
-
 def _add(make: _Widener, op: Op, total: _Sum) -> None:
     """Add what iterations give; those that do not come give nothing."""
     chain = {total.phi.result, *(step.result for step in total.steps)}
@@ -388,8 +380,8 @@ def _add(make: _Widener, op: Op, total: _Sum) -> None:
     b.span = op.span
     if total.kind not in ("fadd", "add", "or", "xor") or given not in make.zeros:
         assert make.lane is not None
-        nothing = make.before.constant(neutral(total.kind, scalar(given.type)), given.type)
-        given = b.value("select", make.spread(make.lane, shape(value.type)), given, nothing)
+        given = b.value("select", make.spread(make.lane, shape(value.type)), given,
+                        make.nothing(total.kind, value))
     new = b.value(op.name, make.of(op.operands[sum_place]), given, **op.attributes)
     new.name = op.result.name
     make.wide[op.result] = new

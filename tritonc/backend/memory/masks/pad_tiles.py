@@ -268,10 +268,7 @@ def spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
     """A tile of one axis along `axis` of a tile of shape `whole`."""
     if len(whole) == 1:
         return value
-    e, flat = types.element(value.type), [1] * len(whole)
-    flat[axis] = whole[axis]
-    value = build.value("reshape", value, type=types.make(e, tuple(flat)))
-    return build.value("broadcast", value, type=types.make(e, whole))
+    return build.spread(value, tuple(n if d == axis else 1 for d, n in enumerate(whole)), whole)
 
 
 def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
@@ -281,8 +278,7 @@ def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
     if not types.shape(guard.type):
         return build.value("splat", guard, type=types.make(types.I1, whole))
     aligned = (1,) * (len(whole) - len(types.shape(guard.type))) + types.shape(guard.type)
-    guard = build.value("reshape", guard, type=types.make(types.I1, aligned))
-    return build.value("broadcast", guard, type=types.make(types.I1, whole))
+    return build.spread(guard, aligned, whole)
 
 
 def _uniform(value: Value) -> bool:

@@ -106,7 +106,7 @@ class Facts:
         if name == "get_global_range":
             return whole  # the last program may wrap past the end
         if name == "phi":
-            return self._phi(op, whole)
+            return self._counter(op, whole) or hull(*map(self.interval, a))
         if name == "reduce" and op.attributes["kind"] in ("smin", "smax"):
             return self.interval(a[0])
         if name in ("select", "psi"):
@@ -120,15 +120,6 @@ class Facts:
             low, high = _BOUNDS[name](self.interval(a[0]), self.interval(a[1]), whole)
             return _fit(low, high, whole)
         return whole
-
-    def _phi(self, op: Op, whole: Interval) -> Interval:
-        counted = self._counter(op, whole)
-        if counted is not None:
-            return counted
-        found = self.interval(op.operands[0])
-        for value in op.operands[1:]:
-            found = hull(found, self.interval(value))
-        return found
 
     def _counter(self, phi: Op, whole: Interval) -> Interval | None:
         """Bounds of a loop's counter: phi [start, preheader], [phi + step, latch], tested first.

@@ -31,10 +31,6 @@ _ANY = ("smax", "umin", "and", "urem")  # one operand is enough
 _MOST_DEPTH = 40
 
 
-def _never(value: Value) -> bool:
-    return False
-
-
 class Signs:
     """Answers about values where `known` are not negative.
 
@@ -44,7 +40,7 @@ class Signs:
     are known: what only a branch computes is tested where it joins."""
 
     def __init__(self, known: Set[Value] = frozenset(),
-                 testable: Callable[[Value], bool] = _never,
+                 testable: Callable[[Value], bool] = lambda value: False,
                  below: Iterable[tuple[Value, Value]] = (),
                  multiples: Mapping[Value, int] | None = None,
                  narrow: Set[Value] = frozenset(), cfg: Cfg | None = None) -> None:

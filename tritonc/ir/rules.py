@@ -148,19 +148,11 @@ def _cast(from_ok: Callable[[Type], bool], to_ok: Callable[[Scalar | Pointer], b
     return rule
 
 
-def _int(e: Scalar | Pointer) -> bool:
-    return e.is_int
-
-
-def _float(e: Scalar | Pointer) -> bool:
-    return e.is_float
-
-
-extend = _cast(is_int, _int, lambda a, b: a < b)
-truncate = _cast(is_int, _int, lambda a, b: a > b)
-float_to_int = _cast(is_float, _int, lambda a, b: True)
-int_to_float = _cast(is_int, _float, lambda a, b: True)
-float_cast = _cast(is_float, _float, lambda a, b: True)
+extend = _cast(is_int, is_int, lambda a, b: a < b)
+truncate = _cast(is_int, is_int, lambda a, b: a > b)
+float_to_int = _cast(is_float, is_int, lambda a, b: True)
+int_to_float = _cast(is_int, is_float, lambda a, b: True)
+float_cast = _cast(is_float, is_float, lambda a, b: True)
 pointer_to_int = _cast(is_pointer, lambda e: e == I64, lambda a, b: True)
 int_to_pointer = _cast(lambda t: element(t) == I64, lambda e: isinstance(e, Pointer),
                        lambda a, b: True)

@@ -11,15 +11,7 @@ from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.tune.model import residency
 from tritonc.tune.model.core_cost import core_cost
-from tritonc.tune.model.feature import (
-    Feature,
-    Profile,
-    computes,
-    fixed_bytes,
-    joined,
-    side_by_side,
-    spread,
-)
+from tritonc.tune.model.feature import Feature, Profile, computes, joined, spread
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -101,7 +93,7 @@ def _live(profile: Profile) -> int:
 def _with_taps(dot: Feature) -> Feature:
     """A product as deep as a step of its loop is, in which taps run side by side."""
     *rows, k = dot.extents
-    taps = side_by_side(dot)
+    taps = dot.side_by_side
     return dot._replace(extents=(*rows, k * taps), taps=(prod(dot.taps) // taps,))
 
 
@@ -121,7 +113,7 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
         return _product_cost(dots[0], target)
     brought_once = [dot._replace(fixed=True, computed=dot.sides[1], sides=(False, dot.sides[1]))
                     if dot.left == "fixed" else dot for dot in dots]
-    found = max(_product_cost(dot, target, fixed=fixed_bytes(dot)) for dot in brought_once)
+    found = max(_product_cost(dot, target, fixed=dot.fixed_bytes) for dot in brought_once)
     if min(dot.extents[-3] for dot in dots) < residency.ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it

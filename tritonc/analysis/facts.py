@@ -75,7 +75,7 @@ class Facts:
             if test is not None and number is not None:
                 one = test.operands[0]
                 low, high = before = bounds.get(one) or self.interval(one)
-                least, greatest = _bounds_of(test.attributes["predicate"], number, before)
+                least, greatest = bounds_of(test.attributes["predicate"], number, before)
                 low, high = max(low, least), min(high, greatest)
                 bounds[one] = (low, high) if low <= high else before
         return _Under(self, bounds).interval(value) if bounds else self.interval(value)
@@ -196,9 +196,9 @@ class _Under(Facts):
             self._facts.interval(value))
 
 
-def _bounds_of(predicate: str, number: int, whole: Interval) -> Interval:
+def bounds_of(predicate: str, number: int, whole: Interval) -> Interval:
     """What a comparison with a number says of its left side; unsigned ones only below 2**(n-1)."""
-    if predicate in ("ult", "ule") and number < 0:
+    if predicate in ("ult", "ule") and number < (predicate == "ult"):
         return whole
     return {"slt": (whole[0], number - 1), "sle": (whole[0], number), "sgt": (number + 1, whole[1]),
             "sge": (number, whole[1]), "ult": (0, number - 1), "ule": (0, number),

@@ -12,12 +12,16 @@ from tritonc.source import Span
 
 def make_op(name: str, operands: list[Value], type: Type | None = None, *,
             guard: Value | None = None, span: Span | None = None,
-            blocks: list[Block] | None = None, **attributes: Any) -> Op:
+            blocks: list[Block] | None = None, named: str = "", **attributes: Any) -> Op:
     """An operation with its result types inferred; `type` states what the rule cannot infer.
+    `named`: the name of its one result.
 
     Raises rules.TypeMismatch if the operands do not fit."""
     result_types = ROWS[name].rule([v.type for v in operands], attributes, type)
-    return Op(name, operands, attributes, result_types, guard, span, blocks)
+    op = Op(name, operands, attributes, result_types, guard, span, blocks)
+    if named:
+        op.result.name = named
+    return op
 
 
 class Builder:

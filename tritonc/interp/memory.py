@@ -121,10 +121,9 @@ class Memory:
         shift = np.int64(size.bit_length() - 1)
         for room in rooms:
             which: Any = slice(None) if len(rooms) == 1 else np.nonzero(owner == room)[0]
-            mine = addresses[which]
+            mine, places = addresses[which], np.arange(addresses.size)[which]
             if not 0 <= room < len(self.buffers):
-                at = 0 if len(rooms) == 1 else int(which[0])
-                self._outside(addresses, at, size, write)
+                self._outside(addresses, int(places[0]), size, write)
             buffer = self.buffers[room]
             end = buffer.base + buffer.size - size
             if len(rooms) > 1:
@@ -134,13 +133,11 @@ class Memory:
                 pad = 0 if write else buffer.pad
                 bad = (mine < buffer.base - pad) | (mine > end + pad)
                 if bad.any():
-                    at = int(np.argmax(bad))
-                    self._outside(addresses, at if len(rooms) == 1 else int(which[at]), size, write)
+                    self._outside(addresses, int(places[np.argmax(bad)]), size, write)
                 inside = (mine >= buffer.base) & (mine <= end)
             if write and buffer.constant:
-                at = 0 if len(rooms) == 1 else int(which[0])
-                raise BadAccess("run-constant-store", at,
-                                f"writes {size} bytes at {self.place(int(addresses[at]))}, "
+                raise BadAccess("run-constant-store", int(places[0]),
+                                f"writes {size} bytes at {self.place(int(mine[0]))}, "
                                 "which is constant memory")
             yield buffer, which, (mine - buffer.base) >> shift, inside
 

@@ -20,6 +20,7 @@ from math import gcd
 
 from tritonc.analysis.linear import Linear, without
 from tritonc.ir.core import Value
+from tritonc.prove.claims import ONE
 
 Monomial = tuple[int, ...]  # numbers of symbols, sorted
 Polynomial = dict[Monomial, int]
@@ -51,7 +52,7 @@ def entails(facts: Sequence[Linear], goal: Linear) -> bool:
     if goal.constant is not None and goal.constant >= 0:
         return True
     numbering = Numbering()
-    opposite = _tightened(_minus_one(numbering.polynomial(goal)))
+    opposite = _tightened(numbering.polynomial(goal.scaled(-1) - ONE))
     given = [_tightened(numbering.polynomial(fact)) for fact in facts]
     known = list({tuple(sorted(f.items())): f for f in given if f}.values())
     return refutes(known, opposite)
@@ -167,12 +168,6 @@ def _lone(fact: Polynomial) -> Monomial | None:
     if len(rest) == 1 and len(rest[0]) == 1 and fact[rest[0]] > 0 and fact.get((), 0) <= 0:
         return rest[0]
     return None
-
-
-def _minus_one(goal: Polynomial) -> Polynomial:
-    found = {m: -n for m, n in goal.items()}
-    found[()] = found.get((), 0) - 1
-    return found
 
 
 def _tightened(fact: Polynomial) -> Polynomial:

@@ -18,7 +18,7 @@ stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes,
 may be accessed at once."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd
 from operator import attrgetter
 from typing import Any
@@ -169,12 +169,7 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
         return information(op, result.type, operands, signs)
     if op.name == "phi":
         known = [infos[v] for v in op.operands if v in infos]
-        if not known:
-            return None
-        info = known[0]
-        for other in known[1:]:
-            info = meet(info, other)
-        return info
+        return reduce(meet, known) if known else None
     if op.name == "constant":
         value = op.attributes["value"]
         return uniform(result.type, low_bit(int(value)), int(value)) if isinstance(

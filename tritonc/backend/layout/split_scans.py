@@ -140,8 +140,7 @@ class _Split:
         return self.b.value("reshape", value, type=make(element(value.type), extents))
 
     def spread(self, value: Value, thin: tuple[int, ...], extents: tuple[int, ...]) -> Value:
-        return self.b.value("broadcast", self.reshaped(value, thin),
-                            type=make(element(value.type), extents))
+        return self.b.spread(value, thin, extents)
 
     def across(self, totals: Value) -> Value:
         """One number for each part, for all of the parts."""

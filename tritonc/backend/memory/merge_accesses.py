@@ -12,7 +12,7 @@ which no two are equal: then no element of one store may overwrite another eleme
 Guards are taken as conjunctions of predicates that must differ in one, which is opposite."""
 
 from tritonc.analysis.axis import axis_info
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, shape
@@ -94,17 +94,9 @@ def _opposite(a: Op, b: Op) -> tuple[Value, list[Value]] | None:
     return first[only[0]], [value for literal, value in first.items() if literal in second]
 
 
-def _conjunction(parts: list[Value], op: Op) -> list[Op]:
-    """What makes one predicate of several; nothing of one or none."""
-    made: list[Op] = []
-    for part in parts[1:]:
-        made.append(make_op("and", [made[-1].result if made else parts[0], part], span=op.span))
-    return made
-
-
 def _merged(a: Op, b: Op, predicate: Value, common: list[Value]) -> list[Op]:
-    value = make_op("select", [predicate, a.operands[1], b.operands[1]], span=b.span)
-    both = _conjunction(common, b)
-    guard = both[-1].result if both else next(iter(common), None)
-    return [value, *both, make_op("store", [a.operands[0], value.result], guard=guard, span=b.span,
-                                  **b.attributes)]
+    made = Builder(Block(""), span=b.span)
+    value = made.value("select", predicate, a.operands[1], b.operands[1])
+    made.emit("store", a.operands[0], value, guard=made.joined("and", common) if common else None,
+              **b.attributes)
+    return made.block.ops

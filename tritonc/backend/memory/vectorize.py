@@ -23,9 +23,9 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.records import ACCESS_BYTES, places
+from tritonc.analysis.records import places
 from tritonc.analysis.values import changes_memory, slice_of
-from tritonc.analysis.windows import Window
+from tritonc.analysis.windows import ACCESS_BYTES, Window
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.target.target import Target

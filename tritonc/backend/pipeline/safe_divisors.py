@@ -77,8 +77,7 @@ class _Divisors:
             info = self.infos.get(divisor)
             factor = info.every if info is not None else 1
             one = make_op("constant", [], divisor.type, value=min(factor, MOST_FACTOR))
-            largest = make_op("umax", [divisor, one.result])
-            largest.result.name = divisor.name
+            largest = make_op("umax", [divisor, one.result], named=divisor.name)
             assert self.loop.preheader is not None
             ops, at = self.loop.preheader.ops, -1
             if inside:

@@ -16,7 +16,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import SWAPPED
-from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes, shape
+from tritonc.ir.types import I32, Tile, element, is_float, is_int, same_axes, shape
 from tritonc.records import dataclass
 
 _NONE = Linear()
@@ -291,8 +291,7 @@ class Rows:
         """What is said of rows, of all elements."""
         whole = shape(self.load.result.type)
         thin = tuple(n if d == self.axis else 1 for d, n in enumerate(whole))
-        return b.value("broadcast", b.value("reshape", value, type=Tile(I1, thin)),
-                       type=Tile(I1, whole))
+        return b.spread(value, thin, whole)
 
 
 def _axes(op: Op, where: Where) -> Where | None:

@@ -77,15 +77,13 @@ class StagedLoop:
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     cfg = Cfg(kernel)
-    outer = {loop.parent for loop in cfg.loops}
     users = buffer_users(kernel)
     readers = uses(kernel)
     pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
     found = []
-    for loop in cfg.loops:
+    for loop in cfg.innermost_loops:
         latch, preheader, test = loop.latch, loop.preheader, loop.header.terminator
-        if loop in outer or latch is None or preheader is None or latch is loop.header \
-                or not loop.one_exit:
+        if latch is None or preheader is None or latch is loop.header or not loop.one_exit:
             continue
         always = {block for block in loop.blocks if cfg.dominates(block, latch)}
         inside = set(loop.ops())

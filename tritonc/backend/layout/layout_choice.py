@@ -200,10 +200,13 @@ class Access(NamedTuple):
         return 1 if self.pointer is None else vector_length(
             self.pointer, self.guard, axis, self.element_bytes, self.most)
 
+    def width(self, layout: Layout) -> int:
+        """How many neighbours one access moves in a layout."""
+        return vector_width(layout, self.element_bytes * 8, self.vector(self.axis), self.axis)
+
     def share(self, layout: Layout) -> float:
         """The part of each memory sector that the access uses in a layout."""
-        width = vector_width(layout, self.element_bytes * 8, self.vector(self.axis), self.axis)
-        return sector_share(layout, self.axis, self.element_bytes, width)
+        return sector_share(layout, self.axis, self.element_bytes, self.width(layout))
 
 
 def coalesced(access: Access, warps: int, first: int | None = None, copied: bool = False,

@@ -12,12 +12,16 @@ from tritonc.source import Span
 
 def make_op(name: str, operands: list[Value], type: Type | None = None, *,
             guard: Value | None = None, span: Span | None = None,
-            blocks: list[Block] | None = None, **attributes: Any) -> Op:
+            blocks: list[Block] | None = None, named: str = "", **attributes: Any) -> Op:
     """An operation with its result types inferred; `type` states what the rule cannot infer.
+    `named`: the name of its one result.
 
     Raises rules.TypeMismatch if the operands do not fit."""
     result_types = ROWS[name].rule([v.type for v in operands], attributes, type)
-    return Op(name, operands, attributes, result_types, guard, span, blocks)
+    op = Op(name, operands, attributes, result_types, guard, span, blocks)
+    if named:
+        op.result.name = named
+    return op
 
 
 class Builder:
@@ -70,6 +74,12 @@ def until_unchanged(change: Callable[[], bool]) -> bool:
     while change():
         changed = True
     return changed
+
+
+def behind(block: Block, value: Value, span: Span | None = None) -> Builder:
+    """Where a block has made a value: behind what makes it, and behind the phis."""
+    at = block.ops.index(value.op) + 1 if value.op in block.ops else 0
+    return Builder(block, max(at, len(block.phis())), span)
 
 
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:

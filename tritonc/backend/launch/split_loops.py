@@ -146,9 +146,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],
     if in_memory:
         totals, after = add_up(kernel, after, sums, rank, blocks)
     for value, kind in () if in_memory else sums.items():
-        op = after.emit("cluster_reduce", value, kind=kind, size=blocks, owner=owner or ())
-        op.result.name = value.name
-        totals[value] = op.result
+        totals[value] = after.value("cluster_reduce", value, named=value.name, kind=kind,
+                                    size=blocks, owner=owner or ())
     for op in behind:
         op.replace_inputs(totals)
     if owner is None and not in_memory:

@@ -40,10 +40,9 @@ def _lowered(op: Op, build: Builder) -> Value:
         stride = prod(from_shape[d + 1 :])
         part = build.value("mul", place, build.constant(stride, t)) if stride != 1 else place
         total = build.value("add", total, part)
-    made, shift = build.emit("gather", source, total), _shift(op)
-    if shift is not None:
+    made = build.emit("gather", source, total, named=op.result.name)
+    if (shift := _shift(op)) is not None:
         made.attributes["shift"] = shift
-    made.result.name = op.result.name
     return made.result
 
 

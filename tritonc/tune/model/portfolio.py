@@ -29,6 +29,7 @@ from tritonc.tune.model.pingpong import in_pingpong, with_results
 from tritonc.tune.model.times import doubtful
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
+from tritonc.variants.variant import Variant
 
 if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
@@ -233,13 +234,14 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     return [taken(row) for row in rows]
 
 
-def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
+def priced(variants: Sequence[Variant], tunables: Mapping[str, int], lower: Lower, target: Target
            ) -> tuple[tuple[Around, ...], list[Cost]] | None:
-    """The loops around a product, and the cost of each combination, which may have `memory_k`; None
-    where the model knows no cost."""
+    """The loops around a product, and the costs of the kernel with these `tunables` and of its
+    variants, which may have `memory_k`; None where the model knows no cost."""
     costs = []
     known: tuple[Around, ...] | None = None
-    for binding in bindings:
+    for each in ({}, *(variant.binding for variant in variants)):
+        binding = {**tunables, **{k: v for k, v in each.items() if k in {*tunables, "memory_k"}}}
         try:
             (kernel,) = lower({k: v for k, v in binding.items() if k != "memory_k"}).kernels
         except CompileError:

@@ -258,8 +258,7 @@ class _Padding:
                     d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
             return
         index = _padded_numbers(build, before, after)
-        found = build.emit("gather", source, index).result
-        found.name = result.name
+        found = build.value("gather", source, index, named=result.name)
         self.before[found] = after
         self.replaced[result] = found
 

@@ -85,6 +85,12 @@ def until_unchanged(change: Callable[[], bool]) -> bool:
     return changed
 
 
+def behind(block: Block, value: Value, span: Span | None = None) -> Builder:
+    """Where a block has made a value: behind what makes it, and behind the phis."""
+    at = block.ops.index(value.op) + 1 if value.op in block.ops else 0
+    return Builder(block, max(at, len(block.phis())), span)
+
+
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:
     """Replace operations of one name: `make` emits what comes in place of each, with its span,
     and gives the value that its result becomes, or None to leave it.  Whether one was replaced."""

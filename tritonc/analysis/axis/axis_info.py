@@ -35,7 +35,7 @@ from tritonc.analysis.axis.axis_lattice import (
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import TYPE, Kernel, Op, Value
-from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
+from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer, shape
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
            "vector_length"]
@@ -158,6 +158,14 @@ def known(infos: Infos, value: Value) -> AxisInfo:
             found = None if op is None or op.name == "phi" else _transfer(op, top, infos, Signs())
             infos[top] = found or unknown(top.type)
     return infos[value]
+
+
+def distinct(infos: Infos, pointer: Value) -> bool:
+    """Whether no two elements of a tile of pointers point to the same place."""
+    info, extents = infos.get(pointer), shape(pointer.type)
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    return info is not None and (
+        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
 
 
 def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:

@@ -15,7 +15,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.types import Tile
 
 Literal = tuple[Value, bool]  # a condition, and whether it holds or not
 
@@ -40,7 +40,7 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
             ops.append(op)
             if op.name == "store" or not op.pure:
                 last = op if op.name == "store" else None
-        elif not _distinct(op.operands[0], axis_info.analyze(kernel)):
+        elif not axis_info.distinct(axis_info.analyze(kernel), op.operands[0]):
             context.remark("merge_accesses", "two stores under opposite conditions are not merged: "
                            "several elements of the tile may have the same address", op.span,
                            missed=True)
@@ -55,14 +55,6 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
     changed = ops != block.ops
     block.ops = ops
     return changed
-
-
-def _distinct(pointer: Value, infos: axis_info.Infos) -> bool:
-    """Whether no two elements of the tile point to the same place."""
-    info, extents = infos.get(pointer), shape(pointer.type)
-    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
-    return info is not None and (
-        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
 
 
 def _literals(guard: Value | None) -> dict[Literal, Value]:

@@ -20,7 +20,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE
-from tritonc.ir.layouts.layout_ops import reduction, vector_width
+from tritonc.ir.layouts.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 from tritonc.records import dataclass
 
@@ -162,9 +162,7 @@ def _wide(value: Value, known: Accesses) -> int:
     if load is None or load.name != "load" or not isinstance(value.type, Tile) \
             or value.type.layout is None:
         return 1
-    access = known.of(load)
-    return vector_width(value.type.layout, access.element_bytes * 8,
-                        access.vector(access.axis), access.axis)
+    return known.of(load).width(value.type.layout)
 
 
 def elements_per_thread(value: Value) -> int:

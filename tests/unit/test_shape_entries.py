@@ -46,6 +46,19 @@ kernel void f(const float* x, float* y, int H, int W) {
   @((h < H)[:, newaxis] && w < W) y[(get_program_id(2) * H + h)[:, newaxis] * W + w] = sum;
 }
 """
+TAPS = """
+const tunable int T = {2, 4, 8};
+const tunable int C = {128, 256, 512};
+kernel void f(const half* x, half* y, int P, int W, int N) {
+  int p[T] = get_global_range(0), c[C] = 0 ... C;
+  float sum[T, C] = 0;
+  for (int s = -3; s <= 3; s++)
+    sum += (p < P && p % W + s >= 0 && p % W + s < W)[:, newaxis] && c < N
+               ? x[(p + s)[:, newaxis] * N + c] : 0;
+  float mean[T] = (c < N ? sum : 0)[:, +] / N;
+  @((p < P)[:, newaxis] && c < N) y[p[:, newaxis] * N + c] = sum - mean[:, newaxis];
+}
+"""
 SUMS = """
 const tunable int T = {512, 1024, 4096};
 kernel void f(const float* x, float* y, int N) {
@@ -121,6 +134,12 @@ def test_short_rows_of_a_tile() -> None:
     """Several of them in a program; and longer ones, of which half of the masks hold."""
     assert taken(SHORT, [((8, 9), None, None, 8, n) for n in (128, 129, 256, 512, 513, 1024)]) == [
         (8, 64), (4, 64), (4, 64), (2, 64), (1, 64), (1, 64)]
+
+
+def test_short_rows_of_sums_over_taps() -> None:
+    """Rows of 96 channels of a depthwise convolution with a norm do not take tiles of 512."""
+    assert [row[:2] for row in taken(TAPS, [(9, None, None, 9, 3, n) for n in (96, 129, 512)])] == [
+        (8, 128), (4, 256), (2, 512)]
 
 
 @pytest.mark.parametrize("width, side", [(16, 16), (17, 32), (32, 32), (33, 64)])

@@ -78,10 +78,13 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
         return
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
-    elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
-        yield from [*_short_rows(kernel, space, lower, chosen)] or _sides(
-            kernel, space, lower, chosen)
-    elif not row_loops.windows_of_bytes(kernel, cfg) and not transposes(kernel):
+        return
+    reduces = any(op.name == "reduce" for block in cfg.order if block not in cfg.innermost
+                  for op in block.ops)
+    short = [*_short_rows(kernel, space, lower, chosen)] if reduces else []
+    yield from short
+    if not short and ((reduces and not cfg.loops) or not (
+            row_loops.windows_of_bytes(kernel, cfg) or transposes(kernel))):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
 
@@ -206,8 +209,8 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
 
 def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
                 ) -> Iterator[Variant]:
-    """Rows that a tile holds: by the length of it that does, or if no tunable says that, by how
-    much of it they fill."""
+    """Rows that a tile holds: by the length of it that does, also where loops add up taps; or if
+    no tunable says that, and there are no loops, by how much of it they fill."""
     names = [name for name in space if len(space[name]) > 1]
     for limit, (_, extent) in _limits(kernel, "range").items():
         reduced = any(shape(op.operands[0].type)[axis] == extent
@@ -222,7 +225,7 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
                       for name in names}
             yield Variant({**chosen, **others, long[0]: most}, between(limit, least, most))
             least = most + 1
-        if long or len(names) > 1:
+        if long or len(names) > 1 or Cfg(kernel).loops:
             continue
         for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5))]:
             if most < least:

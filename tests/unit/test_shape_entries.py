@@ -81,6 +81,19 @@ kernel void f(float* y, int S) {
   y[i] = v;
 }
 """
+STORED = """
+const tunable int T = {512, 1024, 2048, 4096};
+kernel void f(const float* x, float* y, float* sums, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float sum[T] = 0;
+  for (int n = 0; n < N; n += T) {
+    float v[T] = r + n < N ? x[row * N + n + r] : 0;
+    sum += v * v;
+    @(r + n < N) y[row * N + n + r] = 2 * v;
+  }
+  sums[row] = sum[+];
+}
+"""
 POWERS = """
 kernel void f(const float* x, float* y, int N) {
   int row = get_program_id(0), r[1024] = 0 ... 1024;
@@ -146,6 +159,12 @@ def test_few_programs_of_loops_have_many_threads() -> None:
     assert taken(POWERS, [(n, None, None, 1 << 16) for n in (33, 34, 396, 397)]) == [
         (8, 64), (256,), (256,), (64,)]
     assert taken(POWERS, [(33, None, None, 9999)]) == [(256,)]
+
+
+def test_few_rows_have_longer_tiles_and_more_threads() -> None:
+    """151 rows of 30522 floats that a loop stores again took twice as long by 64 threads each."""
+    assert taken(STORED, [(n, None, None, None, 30522) for n in (396, 397)]) == [
+        (4096, 512), (1024, 64)]
 
 
 def test_programs_of_several_axes_share_blocks() -> None:

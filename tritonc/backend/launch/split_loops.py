@@ -30,7 +30,6 @@ from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
-from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -338,7 +337,7 @@ def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks
         first = b.value("mul", part, b.constant(each, I32))
         end = b.value("add", first, b.constant(each, I32))
         index = b.value("range", start=0, stop=extent)
-        inside = spread(b, b.value("and", *(
+        inside = b.along(b.value("and", *(
             b.value("icmp", index, b.value("splat", limit, type=index.type), predicate=predicate)
             for limit, predicate in ((first, "sge"), (end, "slt")))), axis, tile.shape)
         found = inside if found is None else b.value("and", found, inside)

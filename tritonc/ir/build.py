@@ -62,6 +62,15 @@ class Builder:
         return self.value("broadcast", self.value("reshape", value, type=Tile(e, thin)),
                           type=Tile(e, whole))
 
+    def along(self, value: Value, axis: int, whole: tuple[int, ...]) -> Value:
+        """A tile of one axis along that axis of a larger tile."""
+        thin = tuple(n if d == axis else 1 for d, n in enumerate(whole))
+        return value if len(whole) == 1 else self.spread(value, thin, whole)
+
+    def numbers(self, axis: int, whole: tuple[int, ...]) -> Value:
+        """The index along an axis of a tile."""
+        return self.along(self.value("range", start=0, stop=whole[axis]), axis, whole)
+
     def joined(self, name: str, values: Iterable[Value]) -> Value:
         """What an operation makes of values, at least one: of the first two, then of that and the
         next one.  Each is asked for when it is joined, so what makes it may be placed then."""

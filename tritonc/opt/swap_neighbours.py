@@ -68,8 +68,7 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
     one = (*before, high, 1, low, *behind)
     at = len(before) + 1
     split = build.value("reshape", x, type=types.make(e, pairs))
-    along = tuple(2 if d == at else 1 for d in range(len(pairs)))
-    numbers = build.spread(build.value("range", start=0, stop=2), along, pairs)
+    numbers = build.numbers(at, pairs)
     halves = [_half(build, split, numbers, at, number, one) for number in (1, 0)]
     first = build.value("icmp", numbers, build.constant(0, numbers.type), predicate="eq")
     return build.value("reshape", build.value("select", first, *halves), type=x.type)

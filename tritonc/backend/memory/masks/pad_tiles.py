@@ -186,7 +186,7 @@ class _Padding:
         b, n = self.first, whole[axis]
         test = b.value("icmp", b.value("range", start=0, stop=n),
                        b.constant(extent, types.make(types.I32, (n,))), predicate="slt")
-        return spread(b, test, axis, whole)
+        return b.along(test, axis, whole)
 
     def fill(self, value: Value, axes: Sequence[int], number: int | float, build: Builder,
              any_zero: bool = False) -> Value:
@@ -263,13 +263,6 @@ class _Padding:
         self.replaced[result] = found
 
 
-def spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
-    """A tile of one axis along `axis` of a tile of shape `whole`."""
-    if len(whole) == 1:
-        return value
-    return build.spread(value, tuple(n if d == axis else 1 for d, n in enumerate(whole)), whole)
-
-
 def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
     """A guard in the shape of the operation's largest operand."""
     if types.shape(guard.type) == whole:
@@ -313,8 +306,8 @@ def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
         return build.value("mul", value, build.constant(factor, t)) if factor != 1 else value
 
     number = build.joined("add", (
-        times(spread(build, build.value("range", start=0, stop=n), axis, whole),
-              prod(after[axis + 1 :])) for axis, n in enumerate(whole) if n > 1))
+        times(build.numbers(axis, whole), prod(after[axis + 1 :]))
+        for axis, n in enumerate(whole) if n > 1))
     number = build.value("umin", number, build.constant(prod(after) - 1, t))
 
     def along(axis: int, n: int) -> Value:

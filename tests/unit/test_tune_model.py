@@ -18,7 +18,7 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
 from tritonc.tune.model import coarse
 from tritonc.tune.model.cluster_times import priced
-from tritonc.tune.model.feature import Feature, delivered, stage_bytes
+from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.variants import choice
@@ -139,10 +139,10 @@ def test_tiles_of_batches(target: str, batch: int) -> None:
 def test_words_across_k_come_as_whole_sectors() -> None:
     """A step of 128 rows of words of eight columns: of 32 columns it needs 16 of 64 bytes."""
     dot = Feature("dot", (16, 32, 128), 2, raw=(0.0, 0.5), across=(False, True))
-    assert delivered(dot) == stage_bytes(dot) + 128 * (64 - 16)
-    assert delivered(dot._replace(across=(False, False))) == stage_bytes(dot)
+    assert dot.delivered == dot.stage_bytes + 128 * (64 - 16)
+    assert dot._replace(across=(False, False)).delivered == dot.stage_bytes
     wide = dot._replace(extents=(16, 128, 128))
-    assert delivered(wide) == stage_bytes(wide)
+    assert wide.delivered == wide.stage_bytes
 
 
 def test_weights_of_4_bits_take_as_long_as_measured() -> None:

@@ -146,20 +146,15 @@ class Affinity:
     _broadcast = _reshape = _trans = _splat
 
     def _add(self, op: Op) -> Affine | None:
-        return self._combine(op, 1)
-
-    def _sub(self, op: Op) -> Affine | None:
-        return self._combine(op, -1)
-
-    _addptr = _add
-
-    def _combine(self, op: Op, sign: int) -> Affine | None:
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
         if a is None or b is None:
             return None
+        sign = -1 if op.name == "sub" else 1
         return Affine(a.offset + b.offset.scaled(sign),
                       tuple(s + t.scaled(sign) for s, t in zip(a.strides, b.strides, strict=True)),
                       a.base)
+
+    _sub = _addptr = _add
 
     def _mul(self, op: Op) -> Affine | None:
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
@@ -200,12 +195,12 @@ class Affinity:
         if loop.latch is None or loop.preheader is None or len(op.operands) != 2:
             return None
         start = self.of(loop.first(op))
-        step = self._step(op.result, loop.next(op))
+        step = self._step(op.result, loop.next(op), iteration.counter)
         if start is None or step is None:
             return None
         return Affine(start.offset + step * symbol(iteration.counter), start.strides, start.base)
 
-    def _step(self, phi: Value, after: Value) -> Linear | None:
+    def _step(self, phi: Value, after: Value, counter: Value) -> Linear | None:
         """How much `after` is beyond `phi`, if that is the same in all elements and iterations."""
         total = Linear()
         while after is not phi:
@@ -216,7 +211,8 @@ class Affinity:
             if op.name == "add" and self._leads_to(b, phi):
                 a, b = b, a
             step = self.of(b)
-            if step is None or not step.uniform or not self._invariant(step.offset):
+            if step is None or not step.uniform or any(
+                    v in self.inside or v is counter for v in step.offset.values()):
                 return None
             total = total + step.offset.scaled(-1 if op.name == "sub" else 1)
             after = a
@@ -230,21 +226,11 @@ class Affinity:
             value = op.operands[0]
         return True
 
-    def _invariant(self, value: Linear) -> bool:
-        iteration = self.iteration
-        return not any(v in self.inside or (iteration is not None and v is iteration.counter)
-                       for v in value.values())
-
     def seen(self, polynomial: Linear) -> Linear:
         """A polynomial of an inner loop, its values replaced by their forms in this one."""
-        total = Linear()
-        for values, n in polynomial.terms:
-            product = number(n)
-            for value in values:
-                form = self.of(value) if value in self.inside else None
-                product *= form.offset if form is not None else symbol(value)
-            total += product
-        return total
+        return polynomial.substituted({
+            value: form.offset for value in polynomial.values()
+            if value in self.inside and (form := self.of(value)) is not None})
 
     # masks
 

@@ -12,7 +12,7 @@ than what is computed.  The rows of a gather may be anything: their stride is wh
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos, low_bit
-from tritonc.analysis.values import QUOTIENTS, REMAINDERS, axes_before, int_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, axis_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape
 
@@ -180,7 +180,5 @@ def _begins(info: AxisInfo, axis: int | None, run: int, size: int) -> int:
 
 def _axis_before(op: Op, axis: int | None) -> int | None:
     """The axis of the operand that becomes `axis`; None where it has none."""
-    if axis is None or op.name not in ("splat", "trans", "reshape"):
-        return axis
-    places = axes_before(op)
-    return None if places is None else places[axis]
+    return axis if axis is None or op.name not in ("splat", "trans", "reshape") else (
+        axis_before(op, axis))

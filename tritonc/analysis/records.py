@@ -18,12 +18,11 @@ from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.runs import Runs
 from tritonc.analysis.values import defined_by, int_of, is_uniform
-from tritonc.analysis.windows import Window, windows
+from tritonc.analysis.windows import ACCESS_BYTES, Window, windows
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
 
-ACCESS_BYTES = 16
 _MOST_BYTES = 64  # of a thread in a row
 
 

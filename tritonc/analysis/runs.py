@@ -70,10 +70,6 @@ class Runs(Affinity):
 
     _broadcast = _reshape = _trans = _splat
 
-    def _as_signed(self, op: Op) -> bool:
-        """An index that is unsigned is not below 0: `_rows` takes it for two bounds."""
-        return True
-
     def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None,
              wraps: bool = False) -> tuple[bool, Ends] | None:
         """Whether u + e, or u + e - n, for a remainder u by n, is above 0 or below, and where in a

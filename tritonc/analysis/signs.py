@@ -31,10 +31,6 @@ _ANY = ("smax", "umin", "and", "urem")  # one operand is enough
 _MOST_DEPTH = 40
 
 
-def _never(value: Value) -> bool:
-    return False
-
-
 class Signs:
     """Answers about values where `known` are not negative.
 
@@ -44,7 +40,7 @@ class Signs:
     are known: what only a branch computes is tested where it joins."""
 
     def __init__(self, known: Set[Value] = frozenset(),
-                 testable: Callable[[Value], bool] = _never,
+                 testable: Callable[[Value], bool] = lambda value: False,
                  below: Iterable[tuple[Value, Value]] = (),
                  multiples: Mapping[Value, int] | None = None,
                  narrow: Set[Value] = frozenset(), cfg: Cfg | None = None) -> None:
@@ -188,11 +184,9 @@ def loop_order(loop: Loop | None) -> list[tuple[Value, Value]]:
         if compare is not None and compare.name == "icmp" and test.blocks[0] in loop \
                 and test.blocks[1] not in loop:
             a, b = compare.operands
-            kind = compare.attributes["predicate"]
-            if kind in ("slt", "sle", "ult", "ule"):
-                found.append((a, b))
-            elif kind in ("sgt", "sge", "ugt", "uge"):
-                found.append((b, a))
+            kind = compare.attributes["predicate"][1:]
+            if kind in ("lt", "le", "gt", "ge"):
+                found.append((a, b) if kind[0] == "l" else (b, a))
         loop = loop.parent
     return found
 

@@ -123,8 +123,7 @@ class Memory:
             which: Any = slice(None) if len(rooms) == 1 else np.nonzero(owner == room)[0]
             mine = addresses[which]
             if not 0 <= room < len(self.buffers):
-                at = 0 if len(rooms) == 1 else int(which[0])
-                self._outside(addresses, at, size, write)
+                self._outside(addresses, _place(addresses, which), size, write)
             buffer = self.buffers[room]
             end = buffer.base + buffer.size - size
             if len(rooms) > 1:
@@ -134,13 +133,11 @@ class Memory:
                 pad = 0 if write else buffer.pad
                 bad = (mine < buffer.base - pad) | (mine > end + pad)
                 if bad.any():
-                    at = int(np.argmax(bad))
-                    self._outside(addresses, at if len(rooms) == 1 else int(which[at]), size, write)
+                    self._outside(addresses, _place(addresses, which, bad), size, write)
                 inside = (mine >= buffer.base) & (mine <= end)
             if write and buffer.constant:
-                at = 0 if len(rooms) == 1 else int(which[0])
-                raise BadAccess("run-constant-store", at,
-                                f"writes {size} bytes at {self.place(int(addresses[at]))}, "
+                raise BadAccess("run-constant-store", _place(addresses, which),
+                                f"writes {size} bytes at {self.place(int(mine[0]))}, "
                                 "which is constant memory")
             yield buffer, which, (mine - buffer.base) >> shift, inside
 
@@ -173,6 +170,11 @@ class Memory:
         offset = address - buffer.base
         text = f"{buffer.name} {'-' if offset < 0 else '+'} {abs(offset)}"
         return f"{text} (buffer '{buffer.name}' has {buffer.size} bytes)" if sizes else text
+
+
+def _place(addresses: Addresses, which: Any, bad: Any = True) -> int:
+    """The number of the first of some addresses for which a mask holds."""
+    return int(np.arange(addresses.size)[which][np.argmax(bad)])
 
 
 def initial_content(table: ConstantTable) -> npt.NDArray[Any]:

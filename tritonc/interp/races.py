@@ -74,16 +74,10 @@ class Races:
         self.released: dict[int, Times] = {}  # by address
 
     def number(self, index: tuple[int, ...]) -> int:
-        found = 0
-        for place, extent in zip(reversed(index), reversed(self.grid), strict=True):
-            found = found * extent + place
-        return found
+        return int(np.ravel_multi_index(index, self.grid, order="F"))
 
     def name(self, number: int) -> str:
-        index = []
-        for extent in self.grid:
-            index.append(number % extent)
-            number //= extent
+        index = np.unravel_index(number, self.grid, order="F")
         return f"instance ({', '.join(map(str, index))})"
 
     # --- order ---

@@ -114,30 +114,27 @@ class Cfg:
     def immediate_dominator(self) -> dict[Block, Block | None]:
         """The nearest strict dominator of each reachable block; None for the entry."""
         index = self.index
-        above = [0] * len(self.order)  # by position in reverse postorder
+        above = [0] + [-1] * (len(self.order) - 1)  # by position in reverse postorder; -1: not met
         sources = [[index[p] for p in self.predecessors[b] if p in index] for b in self.order]
-        seen = [False] * len(self.order)
-        seen[0] = True
         changed = True
         while changed:
             changed = False
             for i in range(1, len(self.order)):
                 found = -1
                 for j in sources[i]:
-                    if seen[j]:
+                    if above[j] >= 0:
                         found = j if found < 0 else _meet(above, found, j)
-                if not seen[i] or above[i] != found:
-                    above[i], seen[i], changed = found, True, True
+                if above[i] != found:
+                    above[i], changed = found, True
         return {block: self.order[above[i]] if i else None for i, block in enumerate(self.order)}
 
     @cached_property
     def children(self) -> dict[Block, list[Block]]:
         """The dominance tree downwards, each list in reverse postorder."""
         found: dict[Block, list[Block]] = {block: [] for block in self.order}
-        for block in self.order[1:]:
-            above = self.immediate_dominator[block]
-            assert above is not None
-            found[above].append(block)
+        for block, above in self.immediate_dominator.items():
+            if above is not None:
+                found[above].append(block)
         return found
 
     @cached_property
@@ -190,6 +187,12 @@ class Cfg:
             loop.depth = loop.parent.depth + 1 if loop.parent else 1
         return found
 
+    @property
+    def innermost_loops(self) -> list[Loop]:
+        """The loops that contain no others."""
+        around = {loop.parent for loop in self.loops}
+        return [loop for loop in self.loops if loop not in around]
+
     def _loop(self, header: Block, latches: list[Block], around: dict[Block, Loop]) -> Loop:
         """The loop of a header; loops inside are walked as one block each."""
         inside = {header}
@@ -226,10 +229,7 @@ class Cfg:
     @cached_property
     def innermost(self) -> dict[Block, Loop]:
         """The innermost loop of each block that is in one."""
-        found: dict[Block, Loop] = {}
-        for loop in self.loops:
-            found.update(dict.fromkeys(loop.blocks, loop))
-        return found
+        return {block: loop for loop in self.loops for block in loop.blocks}
 
     @cached_property
     def block_of(self) -> dict[Op, Block]:
@@ -272,8 +272,7 @@ def _reverse_postorder(entry: Block) -> list[Block]:
         else:
             order.append(block)
             stack.pop()
-    order.reverse()
-    return order
+    return order[::-1]
 
 
 def _meet(above: list[int], a: int, b: int) -> int:

@@ -18,6 +18,7 @@ once for each pair of elements.
 """
 
 from collections.abc import Sequence
+from dataclasses import field
 from functools import lru_cache
 
 from tritonc.ir.build import Builder
@@ -37,6 +38,7 @@ class Combiner:
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
     commutes: bool = False  # said so
+    _numbers: dict[object, int] = field(default_factory=dict)
 
     @property
     def values(self) -> int:
@@ -64,10 +66,6 @@ class Combiner:
         k = self.values
         swapped = (*self.parameters[k:], *self.parameters[:k])
         return self._shape(self.parameters) == self._shape(swapped)
-
-    @cached_property
-    def _numbers(self) -> dict[object, int]:
-        return {}
 
     def _shape(self, parameters: Sequence[Value]) -> list[int]:
         """What the results are, if `parameters` stand for the parameters."""

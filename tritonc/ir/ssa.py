@@ -1,7 +1,8 @@
 """Static single assignment kept while control flow changes."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 
@@ -44,19 +45,23 @@ def rewire(kernel: Kernel, cfg: Cfg, old: Value, definitions: Mapping[Block, Val
         op.replace_inputs({old: starts[block]})
     for block, phi in made:
         block.ops.insert(0, phi)
-    _drop_trivial(kernel, made)
+    phis = {phi for _, phi in made}
+    until_unchanged(lambda: fold_phis(kernel, dict.fromkeys(block for block, _ in made), phis))
 
 
-def _drop_trivial(kernel: Kernel, made: list[tuple[Block, Op]]) -> None:
-    """Remove phis whose operands are one value, or they themselves."""
-    left, changed = list(made), True
-    while changed:
-        changed = False
-        for block, phi in left:
-            others = {v: None for v in phi.operands if v is not phi.result}
-            if len(others) == 1:
-                block.ops.remove(phi)
-                left.remove((block, phi))
-                kernel.replace({phi.result: next(iter(others))})
-                changed = True
-                break
+def fold_phis(kernel: Kernel, blocks: Iterable[Block], among: Container[Op] | None = None) -> bool:
+    """Replace phis of the blocks whose operands are one value, or themselves; whether there are
+    any.  `among`: the phis in question, if not all.
+
+    Two such phis never stand for one another: in code that can be reached, the operand from
+    outside of a cycle dominates it."""
+    mapping: dict[Value, Value] = {}
+    for block in blocks:
+        phis = block.phis()
+        for op in phis:
+            values = {v for v in op.operands if v is not op.result}
+            if len(values) == 1 and (among is None or op in among):
+                mapping[op.result] = values.pop()
+        block.ops[: len(phis)] = [op for op in phis if op.result not in mapping]
+    kernel.replace(mapping)
+    return bool(mapping)

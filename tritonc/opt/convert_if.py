@@ -12,7 +12,7 @@ which then have the condition as their guard.  `uniform_choice` has what merges 
 sides load, `merge_tails` finds that they load the same."""
 
 from tritonc.analysis.values import speculatable
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, until_unchanged
 from tritonc.ir.cfg import Cfg, add_incoming, incoming, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -26,17 +26,14 @@ MOST_BESIDE_PRODUCTS = 16  # the product takes a hundred times as long
 
 def convert_if(kernel: Kernel, context: Context) -> bool:
     """Convert until no branch fits.  The emptied blocks are removed."""
-    changed = False
-    while _convert_one(kernel):
-        merge_chains(kernel)  # what a branch has become may be a side of the one around it
-        changed = True
-    return changed
+    return until_unchanged(lambda: _convert_one(kernel))
 
 
 def _convert_one(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     for block in reversed(cfg.order):  # inner branches first
         if block.terminator.name == "cond_br" and _convert(kernel, cfg, block):
+            merge_chains(kernel)  # what a branch has become may be a side of the one around it
             return True
     return False
 
@@ -67,9 +64,10 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
     phis = join.phis()
     loop = cfg.innermost.get(block)
     most = MOST_BESIDE_PRODUCTS if loop is not None and any(
-        op.name == "dot" for one in loop.blocks for op in one.ops) else MOST_OPERATIONS
-    small = len(moved) <= most and all(_is_scalar_work(op) for op in moved) and not any(
-        isinstance(op.result.type, Tile) for op in phis)
+        op.name == "dot" for op in loop.ops()) else MOST_OPERATIONS
+    small = len(moved) <= most and all(
+        op.guard is None and speculatable(op) for op in moved) and not any(
+        isinstance(v.type, Tile) for op in (*moved, *phis) for v in op.results)
     loading = [any(op.name == "load" for op in side.ops) for side in sides]
     if not small and (loop is None or loading == [True, True] or not fits_beside(
             moved, phis, [one for one in loop.blocks if cfg.innermost.get(one) is loop])):
@@ -97,7 +95,3 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
         kernel.replace(mapping)
     return True
 
-
-def _is_scalar_work(op: Op) -> bool:
-    scalars = not any(isinstance(v.type, Tile) for v in op.results)
-    return op.guard is None and scalars and speculatable(op)

@@ -11,18 +11,19 @@ disagree.  What would be reported at run time (a division by zero, a shift past 
 Algebra is left to `peephole`, which folds what its rules make with the same `fold`."""
 
 from tritonc.analysis.values import Number, constant_of
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op
 from tritonc.ir.numeric.numbers import NotFoldable, evaluate, fit
+from tritonc.ir.ssa import fold_phis
 
 
 def fold_constants(kernel: Kernel, context: Context) -> bool:
     """Fold until nothing changes.  Blocks that no branch reaches any more are removed."""
     changed = remove_unreachable(kernel)
-    while _fold_operations(kernel) | _fold_phis(kernel) | _fold_branches(kernel):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _fold_operations(kernel) | fold_phis(kernel, kernel.blocks)
+                           | _fold_branches(kernel)) or changed
 
 
 def fold(op: Op) -> Number | None:
@@ -48,23 +49,6 @@ def _fold_operations(kernel: Kernel) -> bool:
             op.name, op.operands, op.attributes = "constant", [], {"value": number}
             changed = True
     return changed
-
-
-def _fold_phis(kernel: Kernel) -> bool:
-    """Replace phis whose operands are one value, or themselves.
-
-    Two such phis never stand for one another: in code that can be reached, the operand from
-    outside of a cycle dominates it."""
-    mapping: dict[Value, Value] = {}
-    for block in kernel.blocks:
-        phis = block.phis()
-        for op in phis:
-            values = {v for v in op.operands if v is not op.result}
-            if len(values) == 1:
-                mapping[op.result] = values.pop()
-        block.ops[: len(phis)] = [op for op in phis if op.result not in mapping]
-    kernel.replace(mapping)
-    return bool(mapping)
 
 
 def _fold_branches(kernel: Kernel) -> bool:

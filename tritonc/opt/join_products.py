@@ -18,12 +18,13 @@ from __future__ import annotations
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import number
+from tritonc.analysis.pieces import source_axis
 from tritonc.analysis.values import defined_by, int_of, is_uniform, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
-from tritonc.ir.types import I1, I32, Tile, element, is_float, same_axes, shape
+from tritonc.ir.types import I1, I32, Tile, element, is_float, shape
 
 COUNTS = (2, 4, 8)  # of products
 _TURNED = (1, 0)
@@ -139,7 +140,7 @@ class _Wide:
         if op is not None and op.name in ("splat", "constant"):
             return self.b.value(op.name, *op.operands, type=to, **op.attributes)
         if op is not None and op.name in ("broadcast", "reshape"):
-            source, before = self.source(op, axis), op.operands[0]
+            source, before = source_axis(op, axis), op.operands[0]
             if source is not None:
                 if shape(before.type)[source] > 1:
                     before = self.repeated(before, source)
@@ -155,10 +156,8 @@ class _Wide:
                                 type=to, **op.attributes)
         extents = shape(value.type)
         at = axis + 1
-        thin = self.b.value("reshape", value, type=Tile(to.element, (
-            *extents[:at], 1, *extents[at:])))
-        wide = self.b.value("broadcast", thin, type=Tile(to.element, (
-            *extents[:at], self.n, *extents[at:])))
+        wide = self.b.spread(value, (*extents[:at], 1, *extents[at:]),
+                             (*extents[:at], self.n, *extents[at:]))
         return self.b.value("reshape", wide, type=to)
 
     def fits(self, value: Value) -> bool:
@@ -185,7 +184,7 @@ class _Wide:
             self.indices.add(origin(op.operands[0]))
             return self.filled(op.operands[0], axis, True)
         if op.name in ("broadcast", "reshape"):
-            source = self.source(op, axis)
+            source = source_axis(op, axis)
             made = None if source is None else self.filled(op.operands[0], source, scale)
             return None if made is None else self.b.value(op.name, made, type=to)
         same = [self.is_same(v, axis) for v in op.operands]
@@ -197,20 +196,13 @@ class _Wide:
                  for v, one in zip(parts, same, strict=True) if v is not None]
         return self.b.value(op.name, *known) if len(known) == 2 else None
 
-    def source(self, op: Op, axis: int) -> int | None:
-        """The axis of the operand that an axis of a broadcast's or reshape's result is."""
-        if op.name == "broadcast":
-            return axis
-        places = same_axes(shape(op.operands[0].type), shape(op.result.type))
-        return None if places is None else places[axis]
-
     def is_same(self, value: Value, axis: int) -> bool:
         """Whether all elements along an axis are seen to be one."""
         op = value.op
         if shape(value.type)[axis] == 1 or is_uniform(value):
             return True
         if op is not None and op.name in ("broadcast", "reshape"):
-            source = self.source(op, axis)
+            source = source_axis(op, axis)
             return source is not None and self.is_same(op.operands[0], source)
         return op is not None and op.info.elementwise and bool(op.operands) and all(
             self.is_same(v, axis) for v in op.operands)
@@ -239,9 +231,8 @@ class _Wide:
             self.n if d == axis + 1 else 1 for d in range(3))))
         found: Value | None = None
         for i, value in reversed([*enumerate(values)]):
-            part = self.b.value("reshape", value, type=Tile(to.element, tuple(
-                1 if d == axis + 1 else e for d, e in enumerate(extents))))
-            part = self.b.value("broadcast", part, type=Tile(to.element, extents))
+            part = self.b.spread(value, tuple(
+                1 if d == axis + 1 else e for d, e in enumerate(extents)), extents)
             if found is not None:
                 own = self.b.value("icmp", turn, self.b.constant(i, turn.type), predicate="eq")
                 own = self.b.value("broadcast", own, type=Tile(I1, extents))

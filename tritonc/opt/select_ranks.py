@@ -73,7 +73,8 @@ def _selected(readers: dict[Value, list[Op]], places: dict[Op, tuple[Block, int]
     least, whole = _at_least(len(values)), truths[root.result]
     if whole not in least:
         return None
-    found = _rank(list(inputs), len(values) - least.index(whole), _infinite(len(values)))
+    infinite = Node(0), Node((1 << (1 << len(values))) - 1)  # below all values, and above
+    found = _rank(list(inputs), len(values) - least.index(whole), infinite)
     made = {node.truth: v for v, node in zip(values, inputs, strict=True)}
     return None if _count(found, set(made)) > len(needed) else _emit(build, found, names, made)
 
@@ -87,11 +88,6 @@ def _inputs(n: int) -> tuple[Node, ...]:
 def _at_least(n: int) -> tuple[int, ...]:
     """For each number: where no fewer of n truths hold."""
     return tuple(sum(1 << s for s in range(1 << n) if s.bit_count() >= m) for m in range(n + 1))
-
-
-def _infinite(n: int) -> tuple[Node, Node]:
-    """What is below all values, and what is above."""
-    return Node(0), Node((1 << (1 << n)) - 1)
 
 
 def _least(a: Node, b: Node) -> Node:

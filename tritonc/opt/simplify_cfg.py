@@ -6,6 +6,7 @@
 
 An empty block before a loop's header stays: it is the loop's preheader or its only latch."""
 
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -14,9 +15,8 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 def simplify_cfg(kernel: Kernel, context: Context) -> bool:
     """Apply the rules above until none applies."""
     changed = remove_unreachable(kernel)
-    while _simplify_branches(kernel) or _skip_empty(kernel) or merge_chains(kernel):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _simplify_branches(kernel) or _skip_empty(kernel)
+                           or merge_chains(kernel)) or changed
 
 
 def _simplify_branches(kernel: Kernel) -> bool:
@@ -62,7 +62,7 @@ def _skip_empty(kernel: Kernel) -> bool:
         if len(block.ops) != 1 or block.terminator.name != "br":
             continue
         target = block.terminator.blocks[0]
-        if target is block or _is_header(cfg, target):
+        if target is block or any(loop.header is target for loop in cfg.loops):
             continue
         sources = cfg.predecessors[block]
         if any(target in source.successors for source in sources) and target.phis():
@@ -79,7 +79,3 @@ def _skip_empty(kernel: Kernel) -> bool:
         changed = True
     return changed
 
-
-def _is_header(cfg: Cfg, block: Block) -> bool:
-    at = cfg.index[block]
-    return any(cfg.index.get(p, -1) >= at for p in cfg.predecessors[block])

@@ -8,14 +8,13 @@ A gather goes through shared memory, since its indices may be any.  Halves of an
 of a thread, or a shuffle away."""
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import axis_before, int_of
 from tritonc.ir import types
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 
 MOST_BITS = 2  # each is an exchange of its own
-_SIGNED = {8: types.I8, 16: types.I16, 32: types.I32, 64: types.I64}
 
 
 def swap_neighbours(kernel: Kernel, context: Context) -> bool:
@@ -33,7 +32,7 @@ def _swapped(op: Op, build: Builder) -> Value | None:
         return None
     e = types.scalar(t)
     bits = x if not types.is_float(t) else build.value(
-        "bitcast", x, type=types.make(_SIGNED[e.bits], t.shape))
+        "bitcast", x, type=types.make(types.SCALARS[f"i{e.bits}"], t.shape))
     for bit in range(mask.bit_length()):
         if mask >> bit & 1:
             bits = _swap(build, bits, axis, bit)
@@ -46,12 +45,10 @@ def _mask(index: Value, axis: int) -> int | None:
     """The number of which the index along an axis is the exclusive disjunction with its place."""
     op = index.op
     while op is not None and op.name in ("broadcast", "reshape"):
-        places = axes_before(op)
-        source = None if places is None else places[axis]
+        source = axis_before(op, axis)
         if source is None:
             return None
-        axis = source
-        op = op.operands[0].op
+        axis, op = source, op.operands[0].op
     if op is None or op.name != "xor":
         return None
     for place, other in (op.operands, op.operands[::-1]):
@@ -71,10 +68,7 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
     one = (*before, high, 1, low, *behind)
     at = len(before) + 1
     split = build.value("reshape", x, type=types.make(e, pairs))
-    along = tuple(2 if d == at else 1 for d in range(len(pairs)))
-    numbers = build.value("reshape", build.value("range", start=0, stop=2),
-                          type=types.make(types.I32, along))
-    numbers = build.value("broadcast", numbers, type=types.make(types.I32, pairs))
+    numbers = build.numbers(at, pairs)
     halves = [_half(build, split, numbers, at, number, one) for number in (1, 0)]
     first = build.value("icmp", numbers, build.constant(0, numbers.type), predicate="eq")
     return build.value("reshape", build.value("select", first, *halves), type=x.type)
@@ -83,9 +77,7 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
 def _half(build: Builder, pairs: Value, numbers: Value, axis: int, number: int,
           one: tuple[int, ...]) -> Value:
     """One of each pair, in both of their places."""
-    e: types.Scalar = types.scalar(pairs.type)
     here = build.value("icmp", numbers, build.constant(number, numbers.type), predicate="eq")
     chosen = build.value("select", here, pairs, build.constant(0, pairs.type))
     half = build.value("reduce", chosen, kind="or", axes=(axis,))
-    half = build.value("reshape", half, type=types.make(e, one))
-    return build.value("broadcast", half, type=pairs.type)
+    return build.spread(half, one, types.shape(pairs.type))

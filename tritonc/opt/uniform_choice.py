@@ -54,12 +54,14 @@ def put_under(condition: Value, holds: bool, ops: Sequence[Op], build: Builder) 
     """Place the operations of a side, whose accesses happen only where the condition says so."""
     for op in ops:
         if op.name in ("load", "store"):
-            under = condition if holds else _opposite(condition, build)
-            mask = with_element(op.operands[0].type, I1)
-            if isinstance(mask, Tile):
-                under = build.value("splat", under, type=mask)
-            op.guard = under if op.guard is None else build.value("and", op.guard, under)
+            limit(op, condition if holds else _opposite(condition, build), build)
         build.insert(op)
+
+
+def limit(op: Op, condition: Value, build: Builder) -> None:
+    """Let an access happen only where a scalar condition holds, too."""
+    under = _as(condition, op.operands[0], build)
+    op.guard = under if op.guard is None else build.value("and", op.guard, under)
 
 
 def choose(condition: Value, a: Value, b: Value, build: Builder) -> Value:

@@ -1,7 +1,7 @@
 """Edits: what a reducer may do to a text, made of replacements of ranges of characters."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from tritonc.records import NamedTuple
 
@@ -20,7 +20,7 @@ def over(match: re.Match[str], text: str = "") -> Replacement:
 
 
 Edit = tuple[Replacement, ...]  # what is done together
-Kind = Callable[[str], Sequence[Edit]]  # the edits of one kind that a text offers
+Kind = Callable[[str], Iterable[Edit]]  # the edits of one kind that a text offers
 
 
 def deletion(start: int, end: int) -> Edit:

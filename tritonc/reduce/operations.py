@@ -125,12 +125,6 @@ def trimmed(text: str) -> Iterator[Edit]:
         yield (over(m),)
 
 
-def _listed(method: object) -> Kind:
-    def kind(text: str) -> Sequence[Edit]:
-        return [*method(text)]  # type: ignore[operator]
-    return kind
-
-
 KINDS: tuple[Kind, ...] = (
-    sizes, kernels, _listed(blocks), operations, _listed(branches), _listed(replaced), operations,
-    _listed(constants), operations, _listed(trimmed), problem_lines, numbers(True), comments)
+    sizes, kernels, blocks, operations, branches, replaced, operations, constants, operations,
+    trimmed, problem_lines, numbers(True), comments)

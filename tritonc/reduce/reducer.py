@@ -47,7 +47,7 @@ class Search:
 
         After a success the kind is asked anew.  What was done is not offered again, so the edits
         behind it stand where it stood."""
-        edits = kind(self.text)
+        edits = [*kind(self.text)]
         size = len(edits)
         while size:
             at = 0
@@ -58,7 +58,7 @@ class Search:
                     at = starts[-1] + size
                 else:
                     at = starts[found]
-                    edits = kind(self.text)
+                    edits = [*kind(self.text)]
             size = min(size // 2, len(edits))
 
     def attempt(self, candidates: Iterable[str]) -> int | None:

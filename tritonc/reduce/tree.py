@@ -60,11 +60,10 @@ class Tree:
                 lines.numbers(True), lines.numbers(), lines.comments]
 
     def _kind(self, method: "Callable[[View], Iterable[Edit]]") -> Kind:
-        def kind(text: str) -> Sequence[Edit]:
-            if not self.parses(text):
-                return []
-            assert self.program is not None
-            return [edit for edit in method(View(text, self.program)) if edit]
+        def kind(text: str) -> Iterator[Edit]:
+            if self.parses(text):
+                assert self.program is not None
+                yield from filter(None, method(View(text, self.program)))
         return kind
 
     def parses(self, text: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import field
 from tritonc.analysis.kept import kept
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.registers.weights import Weights, by_register
-from tritonc.analysis.values import MOVES
+from tritonc.analysis.values import MOVES, remembered
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
@@ -44,27 +44,22 @@ class Estimate(Weights):
         super().__init__(kernel)
         self.cfg = Cfg(kernel)
         self.live = Liveness(self.cfg, self.root)
-        self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
     def again(self) -> "Estimate":
         """The estimate where operations have moved within their blocks since, or others are to come
         piece by piece."""
         found = object.__new__(Estimate)
-        found.readers, found.cfg, found.live, found._peaks = self.readers, self.cfg, self.live, {}
+        found.readers, found.cfg, found.live = self.readers, self.cfg, self.live
         return found
 
     def registers(self, block: Block) -> int:
-        if block not in self._peaks:
-            self._peaks[block] = self._peak(block)
-        return round(self._peaks[block][0]) + OTHERS
+        return round(self.peak(block)[0]) + OTHERS
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
         """Of the kernel, or only while it runs some of its blocks."""
         most, where, top = 0.0, None, list[tuple[Value, float]]()
         for block in self.cfg.order if blocks is None else blocks:
-            if block not in self._peaks:
-                self._peaks[block] = self._peak(block)
-            found, op, live = self._peaks[block]
+            found, op, live = self.peak(block)
             if found > most:
                 most, where = found, op
                 top = [(v, w) for v in live if (w := self.weight(v))]
@@ -85,7 +80,8 @@ class Estimate(Weights):
             span = next((op.span for op in where.ops if op.span is not None), None)
         return Pressure(round(most), span, tuple(top))
 
-    def _peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
+    @remembered()
+    def peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
         live, weight = self.live.at_end(block), self.weight
         roots = self.live.roots.get  # of what reachable blocks read, all are there
@@ -167,8 +163,6 @@ class Estimate(Weights):
 
 def _in_flight(op: Op) -> list[Value]:
     """What products that are waited for have read from registers until then."""
-    if op.name != "wgmma_wait":
-        return []
     return [v for value in op.operands if value.op is not None and value.op.name == "wgmma"
             for v in value.op.operands[:2] if isinstance(v.type, Tile)]
 

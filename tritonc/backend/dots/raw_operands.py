@@ -288,13 +288,13 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
-        new = make_op("channel", [load.result], load.result.type, span=load.span)
+        new = make_op("channel", [load.result], load.result.type, span=load.span,
+                      named=load.result.name)
         if not in_registers:
             new.attributes["stored"] = True
             if infos is not None and len(shape(load.result.type)) == 2:
                 contiguity = infos[load.operands[0]].contiguity
                 new.attributes["transposed"] = max(range(2), key=lambda d: contiguity[d])
-        new.result.name = load.result.name
         made_here = [new]
         if not fills_zeros(load):  # copies fill with zeros
             assert load.guard is not None

@@ -140,8 +140,7 @@ def _swap(kernel: Kernel, one: SummedDot) -> None:
     for op in one.members:
         t = op.result.type
         op.result.type = Tile(element(t), shape(t)[::-1])
-    back = after.value("trans", one.phi.result, permutation=TRANSPOSED)
-    back.name = one.phi.result.name
+    back = after.value("trans", one.phi.result, named=one.phi.result.name, permutation=TRANSPOSED)
     for op in list(kernel.ops()):
         if op not in inside and op is not back.op:
             op.replace_inputs({one.phi.result: back})
@@ -161,6 +160,4 @@ def _transposed(b: Builder, value: Value) -> Value:
         return b.value("reshape", op.operands[0], type=swapped)
     if op is not None and op.name in ("fmul", "fadd", "fsub") and op in b.block.ops:
         return b.value(op.name, *(_transposed(b, v) for v in op.operands), **op.attributes)
-    found = b.value("trans", value, permutation=TRANSPOSED)
-    found.name = value.name
-    return found
+    return b.value("trans", value, named=value.name, permutation=TRANSPOSED)

@@ -31,7 +31,6 @@ from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
-from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -146,9 +145,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],
     if in_memory:
         totals, after = add_up(kernel, after, sums, rank, blocks)
     for value, kind in () if in_memory else sums.items():
-        op = after.emit("cluster_reduce", value, kind=kind, size=blocks, owner=owner or ())
-        op.result.name = value.name
-        totals[value] = op.result
+        totals[value] = after.value("cluster_reduce", value, named=value.name, kind=kind,
+                                    size=blocks, owner=owner or ())
     for op in behind:
         op.replace_inputs(totals)
     if owner is None and not in_memory:
@@ -344,7 +342,7 @@ def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks
         first = b.value("mul", part, b.constant(each, I32))
         end = b.value("add", first, b.constant(each, I32))
         index = b.value("range", start=0, stop=extent)
-        inside = spread(b, b.value("and", *(
+        inside = b.along(b.value("and", *(
             b.value("icmp", index, b.value("splat", limit, type=index.type), predicate=predicate)
             for limit, predicate in ((first, "sge"), (end, "slt")))), axis, tile.shape)
         found = inside if found is None else b.value("and", found, inside)

@@ -34,18 +34,17 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import attributes_key, closure, removable, slice_of
 from tritonc.backend.launch.register_budget import of_fast_body, registers_of, resident_blocks
-from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.shared.shared_memory import LEFT, own_buffer
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout, log2
-from tritonc.ir.types import I1, I32, Buffer, Tile, element, is_pointer, scalar
+from tritonc.ir.layouts.layout import LANE_BITS
+from tritonc.ir.types import I1, I32, Tile, element, is_pointer, scalar
 from tritonc.records import NamedTuple
 
 FEWEST = 2  # iterations that are worth it
@@ -264,13 +263,8 @@ def _store(cfg: Cfg, loop: Loop, values: list[Value], stages: int) -> dict[Value
     count = add_counter(cfg, loop, zero.result, 1, "kept")
     found: dict[Value, Value] = {}
     for value in values:
-        t = _tile(value)
-        assert t.layout is not None and value.op is not None
-        held = log2(min(t.layout.registers, VECTOR_BITS // scalar(t).bits))
-        layout = SharedLayout(t.shape, (*t.layout.register[:held], *t.layout.thread,
-                                        *t.layout.register[held:]))
-        buffer = make_op("alloc_shared", [], Buffer(scalar(t), t.shape, stages, layout),
-                         span=value.op.span, private=True)
+        assert value.op is not None
+        buffer = own_buffer(_tile(value), stages, span=value.op.span)
         before.ops.insert(-1, buffer)
         found[value] = buffer.result
         b = Builder(body, body.ops.index(value.op) + 1, value.op.span)

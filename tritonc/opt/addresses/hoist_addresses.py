@@ -93,7 +93,8 @@ class _Split(MovedOps):
 
     def moved(self, op: Op, operand: Value) -> Value:
         """A reshape, broadcast, transposition or splat of another operand."""
-        return self.make(op.name, operand, type=op.result.type, **op.attributes)
+        type = with_element(op.result.type, element(operand.type))
+        return self.make(op.name, operand, type=type, **op.attributes)
 
     # pointers
 
@@ -111,8 +112,7 @@ class _Split(MovedOps):
             if inner is None:
                 return None
             fixed = self.moved(op, inner.fixed)
-            loose = tuple(self.offset_like(op, v) for v in inner.loose)
-            return _Address(fixed, loose, inner.scalar)
+            return _Address(fixed, tuple(self.moved(op, v) for v in inner.loose), inner.scalar)
         if op.name != "addptr":
             return None
         base = self.pointer(op.operands[0])
@@ -120,11 +120,6 @@ class _Split(MovedOps):
             return None
         self.replaces(op)
         return self.plus(base, op.operands[1])
-
-    def offset_like(self, op: Op, offset: Value) -> Value:
-        """A loose offset in the shape to which `op` brings the pointers."""
-        type = with_element(op.result.type, element(offset.type))
-        return self.make(op.name, offset, type=type, **op.attributes)
 
     def plus(self, base: _Address, offset: Value) -> _Address:
         """base + offset."""
@@ -164,8 +159,6 @@ class _Split(MovedOps):
             return _Parts(None, self.make("constant", type=element(v.type), value=number))
         if op is None or self.invariant(v):
             return _Parts(v, None)
-        if op.guard is not None:
-            return None
         if op.name == "range":
             return _Parts(self.make("range", type=v.type, **op.attributes), None)
         if op.name in _SHAPES:

@@ -31,7 +31,6 @@ from math import prod
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import undivided
 from tritonc.analysis.values import computed_from, int_of, origin
-from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -226,10 +225,7 @@ class _Separation(MovedOps):
         return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))
 
     def number(self, value: int, s: Shape) -> Value:
-        t = make(self.width, s) if s else self.width
-        op = make_op("constant", [], t, span=self.op.span, value=value)
-        self.outside.append(op)
-        return op.result
+        return self.make("constant", type=make(self.width, s), value=value)
 
     # ---- integers
 

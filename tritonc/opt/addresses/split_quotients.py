@@ -78,9 +78,11 @@ class _Split:
             return None
         terms = self.terms(value, op)
         if not terms:
-            return self.part(value, by) if op.name in QUOTIENTS and self.natural(value) else None
+            return self.part(value, by) if op.name in QUOTIENTS and (
+                self.signs.holds(value)) else None
         for a, b in (terms, terms[::-1]):
-            if self.facts.factor(a) % by or self.facts.interval(b)[0] < 0 or not self.natural(a):
+            if self.facts.factor(a) % by or self.facts.interval(b)[0] < 0 or not (
+                    self.signs.holds(a)):
                 continue
             below = self.facts.interval(b)[1] < by
             if op.name in REMAINDERS:
@@ -131,9 +133,6 @@ class _Split:
         block = self.cfg.block_of[new] = self.cfg.block_of[op]
         block.ops.insert(block.ops.index(op), new)
         return new.result
-
-    def natural(self, value: Value) -> bool:
-        return self.signs.holds(value)
 
     # parts
 

@@ -27,7 +27,7 @@ from tritonc.analysis.values import constant_of, is_uniform
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.types import I64, Scalar, Tile, element, is_int, is_pointer, scalar, with_element
 
@@ -186,14 +186,10 @@ class Reduction:
                             span=op.span)
             moved.result.name = op.result.name
             block = self.cfg.block_of[op]
-            self._place(block, op, splat, moved)
+            at = len(block.phis()) if op.name == "phi" else block.ops.index(op)
+            block.ops[at:at] = splat, moved
+            self.cfg.block_of.update({splat: block, moved: block})
             mapping[op.result] = moved.result
         for block in self.loop.blocks:
             block.ops = [op for op in block.ops if op not in self.chain]
         self.kernel.replace(mapping)
-
-    def _place(self, block: Block, op: Op, *new: Op) -> None:
-        """In the place of `op`; of a phi, after all phis."""
-        at = len(block.phis()) if op.name == "phi" else block.ops.index(op)
-        block.ops[at:at] = new
-        self.cfg.block_of.update(dict.fromkeys(new, block))

@@ -6,6 +6,7 @@
 The *preheader* is where later passes put what they take out of the loop; the only *latch* is where
 the next iteration begins.  Phis of the header are split between the new blocks."""
 
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import Cfg, merge_edges
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
@@ -19,9 +20,7 @@ def canonicalize_loops(kernel: Kernel, context: Context) -> bool:
         entry.ops.append(Op("br", [], blocks=[kernel.entry]))
         kernel.blocks.insert(0, entry)
         changed = True
-    while _one_more(kernel):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _one_more(kernel)) or changed
 
 
 def _one_more(kernel: Kernel) -> bool:

@@ -25,7 +25,7 @@ loop runs at all must be known before the outer one.  After strength_reduce, whi
 what moves in outer loops."""
 
 from tritonc.analysis.values import changes_memory, needed, speculatable
-from tritonc.ir.build import make_op
+from tritonc.ir.build import make_op, until_unchanged
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -41,18 +41,14 @@ WORTH = 8
 
 def coalesce_loops(kernel: Kernel, context: Context) -> bool:
     """Coalesce pairs of loops, from the inside, until there are none."""
-    changed = False
-    while _one_more(kernel):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _one_more(kernel))
 
 
 def _one_more(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
-    around = {loop.parent for loop in cfg.loops}
-    for inner in cfg.loops:
+    for inner in cfg.innermost_loops:
         outer = inner.parent
-        if inner not in around and outer is not None and _pays(inner, outer):
+        if outer is not None and _pays(inner, outer):
             pair = Pair(kernel, cfg, outer, inner)
             if pair.possible():
                 pair.run()

@@ -18,6 +18,7 @@ order.  Before strength_reduce: addresses follow from counters."""
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.taps import MOST_TAPS, few, loaded, near, products
 from tritonc.analysis.values import needed
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import Cfg, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -27,18 +28,14 @@ from tritonc.opt.loops.coalesce_loops import Pair
 
 def jam_loops(kernel: Kernel, context: Context) -> bool:
     """Jam loops from the inside, until none is left."""
-    changed = False
-    while _one_more(kernel, context):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _one_more(kernel, context))
 
 
 def _one_more(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
-    around = {loop.parent for loop in cfg.loops}
-    for inner in cfg.loops:
+    for inner in cfg.innermost_loops:
         outer = inner.parent
-        if inner in around or outer is None or len(inner.blocks) != 2:
+        if outer is None or len(inner.blocks) != 2:
             continue
         times, ops = iterations(outer, MOST_TAPS), list(inner.ops())
         if times is None or times < 2 or not few(

@@ -29,6 +29,7 @@ from tritonc.analysis.counters import step_of
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import slice_of, speculatable
+from tritonc.ir.build import until_unchanged
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -39,10 +40,7 @@ from tritonc.opt.loops.split_masks import by_element
 
 def merge_tails(kernel: Kernel, context: Context) -> bool:
     """Do it for each loop with a product that a masked one, or a masked product, follows."""
-    changed = False
-    while _merge_one(kernel, context):
-        changed = True
-    return changed
+    return until_unchanged(lambda: _merge_one(kernel, context))
 
 
 def _merge_one(kernel: Kernel, context: Context) -> bool:

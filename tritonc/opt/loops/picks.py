@@ -9,10 +9,9 @@ the pick of all; of equal ones the one that came first, which the number of the 
 one of the values that are picked has to be a counter.  A pick that is still the start equals no
 other: what is picked is less, and a NaN less than nothing."""
 
-from collections.abc import Sequence
-
 from tritonc.analysis.counters import Counter
 from tritonc.analysis.loop_totals import Readers
+from tritonc.analysis.values import origin
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Loop
 from tritonc.ir.combiner import write
@@ -56,7 +55,8 @@ def _pick(condition: Value, phis: list[Op], loop: Loop, counter: Counter, reader
     made = [select for phi in phis if (select := loop.next(phi).op) is not None]
     new, old, predicate = *test.operands, test.attributes["predicate"]
     element = next((i for i, phi in enumerate(phis) if phi.result in test.operands), None)
-    place = next((i for i, select in enumerate(made) if _counts(select.operands[1], counter)), None)
+    place = next((i for i, select in enumerate(made)  # the counter, in as many bits or more
+                  if origin(select.operands[1], _COUNTED) is counter.phi.result), None)
     if element is None or place in (None, element) or set(readers[condition]) != set(made):
         return None
     if old is not phis[element].result:
@@ -69,13 +69,6 @@ def _pick(condition: Value, phis: list[Op], loop: Loop, counter: Counter, reader
         return None
     assert place is not None
     return Pick(tuple(phis), element, place, test, predicate)
-
-
-def _counts(value: Value, counter: Counter) -> bool:
-    """Whether the value is the counter, in all elements, in at least as many bits."""
-    while value.op is not None and value.op.name in _COUNTED:
-        value = value.op.operands[0]
-    return value is counter.phi.result
 
 
 def first_of(pick: Pick, step: int) -> str:
@@ -95,8 +88,3 @@ def first_of(pick: Pick, step: int) -> str:
     results = [b.value("select", taken, two, one) for one, two in zip(before, behind, strict=True)]
     return write(parameters, b.block.ops, results, True)
 
-
-def combine(b: Builder, pick: Pick, shares: Sequence[Value], step: int) -> list[Value]:
-    """The pick of all shares, which lie along the first axis."""
-    op = b.emit("reduce_with", *shares, axis=0, function=first_of(pick, step))
-    return list(op.results)

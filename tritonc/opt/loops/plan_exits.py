@@ -68,9 +68,11 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block]) -> list[B
     late = [loop.latch]
     while not all(block in late for block in rest):
         first = late[0]
-        why = _may_run(first)
-        if why:
-            return why
+        if first.phis():
+            return "two paths lead to it"
+        found = next((op for op in first.ops[:-1] if not _early(op)), None)
+        if found is not None:
+            return f"'{found.name}' comes after it"
         source = cfg.predecessors[first]
         if first is loop.header or len(source) != 1 or source[0] in early:
             return "it is under a condition"
@@ -94,14 +96,6 @@ def _early(op: Op) -> bool:
         return True
     return (op.name == "load" and op.effects == _READS and not op.attributes.get("volatile")
             and not is_pointer(op.result.type))
-
-
-def _may_run(block: Block) -> str:
-    """Whether all of a block may run where the test before it fails; if not, what hinders."""
-    if block.phis():
-        return "two paths lead to it"
-    found = next((op for op in block.ops[:-1] if not _early(op)), None)
-    return f"'{found.name}' comes after it" if found is not None else ""
 
 
 def needed_by_tests(cfg: Cfg, loop: Loop, blocks: list[Block]) -> set[Op]:

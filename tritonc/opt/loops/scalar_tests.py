@@ -12,7 +12,7 @@ The same is done with ends elsewhere, as `if (min(rows) >= length) return;` has 
 them are scalars, which a producer warp computes too.
 """
 
-from tritonc.analysis.values import defined_by, is_uniform, slice_of
+from tritonc.analysis.values import defined_by, is_uniform, needed
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -53,10 +53,8 @@ def scalar_tests(kernel: Kernel, context: Context) -> bool:
 def _reductions(loop: Loop) -> list[Op]:
     """The reductions to scalars on which the loop's branches depend."""
     ends = [value for block in loop.blocks for value in block.terminator.operands]
-    inside = list(loop.ops())
-    needed = slice_of(ends, set(inside))
-    return [op for op in inside if op in needed and op.name == "reduce"
-            and not isinstance(op.result.type, Tile)]
+    return [op for op in needed([*loop.ops()], ends)
+            if op.name == "reduce" and not isinstance(op.result.type, Tile)]
 
 
 def _compared(op: Op) -> list[Value]:

@@ -32,10 +32,8 @@ _ABOVE = {"sgt": "slt", "sge": "sle"}
 def split_masks(kernel: Kernel, context: Context) -> bool:
     """Split all loops of products with such masks."""
     cfg, changed = Cfg(kernel), False
-    for loop in cfg.loops:
-        if not loop.regular or not any(op.name == "dot" for op in loop.ops()):
-            continue
-        if not any(other.parent is loop for other in cfg.loops):
+    for loop in cfg.innermost_loops:
+        if loop.regular and any(op.name == "dot" for op in loop.ops()):
             changed |= _split(kernel, cfg, loop, context)
     if changed:
         peephole(kernel, context)

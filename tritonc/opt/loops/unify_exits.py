@@ -19,16 +19,19 @@ tests leave behind goes into phis where the header does not have it.
 All loops that read or write memory get this form: pipelines need it.  After licm, which takes loads
 out of loops whose first iteration is certain.  Needs preheaders and single latches."""
 
+from typing import Any
+
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
-from tritonc.ir.build import Builder, make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, Scalar, Tile, with_element
+from tritonc.ir.types import I1, Scalar, Type
 from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
+from tritonc.opt.uniform_choice import limit
 from tritonc.records import dataclass
 
 _NEARER = {"slt": "smin", "sle": "smin", "ult": "umin", "ule": "umin",
@@ -147,11 +150,8 @@ class _Unification:
 
     def run(self) -> Block:
         """Rewrite; gives the loop's header."""
-        exits: list[_Exit] = []
-        if self.late:
-            exits = self._at_the_end()
-        exits += self._at_the_start()
-        self._dispatch(exits)
+        exits = self._at_the_end() if self.late else []
+        self._dispatch(exits + self._at_the_start())
         return self.header
 
     def _land(self, cfg: Cfg) -> None:
@@ -203,13 +203,6 @@ class _Unification:
         return value.op.operands[0] if value.op is not None and value.op in landing.phis() \
             else value
 
-    def _remove(self, landing: Block) -> None:
-        for source, block in list(self.landings.items()):
-            if block is landing:
-                del self.landings[source]
-        remove_edge(landing, landing.successors[0])
-        self.kernel.blocks.remove(landing)
-
     # tests at the end
 
     def _at_the_end(self) -> list[_Exit]:
@@ -244,10 +237,7 @@ class _Unification:
         again.ops.append(Op("cond_br", [test], blocks=[self.header, exits[0].landing],
                             span=self.span))
         self.kernel.blocks.insert(self.kernel.blocks.index(self.header), again)
-        if self.early:
-            self.early.insert(0, again)
-        else:
-            self.early = [again]
+        self.early = [again, *self.early]
         self.header, self.test = again, test
         return exits
 
@@ -255,27 +245,18 @@ class _Unification:
         """Operations before the block's branch, loads under a guard."""
         for op in ops:
             if op.name == "load":
-                self._guard(block, op, guard)
+                limit(op, guard, Builder(block, len(block.ops) - 1, op.span))
+                op.attributes.setdefault("other", 0)
             block.ops.insert(-1, op)
-
-    def _guard(self, block: Block, load: Op, guard: Value) -> None:
-        t = load.result.type
-        build = Builder(block, len(block.ops) - 1, load.span)
-        under = guard
-        if isinstance(t, Tile):
-            under = build.value("splat", guard, type=with_element(t, I1))
-        load.guard = under if load.guard is None else build.value("and", load.guard, under)
-        load.attributes.setdefault("other", 0)
 
     def _both(self, block: Block, a: Value, b: Value) -> Value:
         if int_of(a) == 1:
             return b
         return Builder(block, len(block.ops) - 1, self.span).value("and", a, b)
 
-    def _before(self, name: str, type: object, **attributes: object) -> Value:
-        op = make_op(name, [], type, span=self.span, **attributes)  # type: ignore[arg-type]
-        self.preheader.ops.insert(-1, op)
-        return op.result
+    def _before(self, name: str, type: Type, **attributes: Any) -> Value:
+        build = Builder(self.preheader, len(self.preheader.ops) - 1, self.span)
+        return build.value(name, type=type, **attributes)
 
     def _phi(self, header: Block, start: Value, after: Value) -> Value:
         phi = make_phi([start, after], [self.preheader, self.latch], after.name, self.span)
@@ -288,12 +269,8 @@ class _Unification:
             made = value.op is not None and (value.op in header.ops or any(
                 value.op in block.ops for block in self.loop.blocks))
             phi = next((phi for phi in header.phis() if incoming(phi, self.latch) is value), None)
-            if not made:
-                known[value] = value
-            elif phi is not None:
-                known[value] = phi.result
-            else:
-                known[value] = self._phi(header, self._before("undef", value.type), value)
+            known[value] = value if not made else phi.result if phi is not None else (
+                self._phi(header, self._before("undef", value.type), value))
         return known[value]
 
     # tests at the start
@@ -309,7 +286,8 @@ class _Unification:
                 continue
             stay, landing = self._staying(block), self.landings[block]
             following = next(to for to in block.successors if to is not landing)
-            needed = self._with_test(block, stay)
+            wanted = self.needed | slice_of([stay], set(block.ops))  # its opposite included
+            needed = dict.fromkeys(op for op in block.ops if op in wanted)
             others = [op for op in block.ops[:-1] if op not in needed and op.name != "phi"]
             if block is header:
                 inside = self._body(following, others if self.sinks else [])
@@ -324,11 +302,6 @@ class _Unification:
         header.ops[-1] = Op("cond_br", [go], span=header.terminator.span,
                             blocks=[inside, header.terminator.blocks[1]])
         return exits
-
-    def _with_test(self, block: Block, stay: Value) -> dict[Op, None]:
-        """The operations of a block that its test needs, its opposite included, in order."""
-        wanted = self.needed | slice_of([stay], set(block.ops))
-        return dict.fromkeys(op for op in block.ops if op in wanted)
 
     def _body(self, following: Block, others: list[Op]) -> Block:
         """Let the block after the header begin with what the header's test does not need."""
@@ -345,7 +318,9 @@ class _Unification:
     def _dispatch(self, exits: list[_Exit]) -> None:
         """Behind the header, find which way out was taken, where they differ."""
         while len(exits) > 1 and self._alike(exits[-2].landing, exits[-1].landing):
-            self._remove(exits.pop(-2).landing)
+            gone = exits.pop(-2).landing
+            remove_edge(gone, gone.successors[0])
+            self.kernel.blocks.remove(gone)
         target = exits[-1].landing
         for exit in reversed(exits[:-1]):
             choice = Block(f"{self.header.name}.left")

@@ -24,7 +24,7 @@ from tritonc.analysis.column_loops import walks_rows
 from tritonc.analysis.counters import Counter, counter_of, iterations
 from tritonc.analysis.loop_totals import may_reorder, place_behind
 from tritonc.analysis.row_loops import same_for_all
-from tritonc.analysis.values import constant_of, slice_of, speculatable
+from tritonc.analysis.values import constant_of, slice_of, speculatable, tile_loads
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -32,7 +32,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
-from tritonc.opt.loops.picks import Pick, combine, picks_of
+from tritonc.opt.loops.picks import Pick, first_of, picks_of
 from tritonc.records import NamedTuple
 
 # Elements of a tile that keep memory busy.  Mean and variance of columns from sums, H200, sources
@@ -81,16 +81,11 @@ def _times(loop: Loop) -> int:
     """How many iterations together load enough; 1 for a loop that is no row's."""
     if loop.parent is not None or loop.body is None:
         return 1
-    ops = list(loop.ops())
-    tiles = [op.result.type.size for op in ops
-             if op.name == "load" and isinstance(op.result.type, Tile)]
-    if not tiles or not same_for_all(loop) or not walks_rows(loop, False) or _gathers(loop):
+    if not same_for_all(loop) or not walks_rows(loop, False) or _gathers(loop) or (
+            iterations(loop, 2 * MOST) is not None):  # such as the taps of a filter
         return 1
-    largest = max(op_result.type.size for op in ops for op_result in op.results
-                  if isinstance(op_result.type, Tile))
+    largest = max(v.type.size for op in loop.ops() for v in op.results if isinstance(v.type, Tile))
     times = min(MOST, ELEMENTS // largest)
-    if iterations(loop, 2 * MOST) is not None:
-        return 1  # such as the taps of a filter
     return 1 << times.bit_length() - 1 if times > 1 else 1
 
 
@@ -99,8 +94,8 @@ def _gathers(loop: Loop) -> bool:
     that, of which there are fewer by several rows.  2^20 rows of 32 numbers by columns on an H200:
     199 us by 512 threads, 32 rows at once, 149 by 128."""
     inside = set(loop.ops())
-    return any(op.name == "load" and isinstance(op.result.type, Tile) and any(
-        made.name == "load" for made in slice_of(op.operands[:1], inside)) for op in inside)
+    return any(made.name == "load" for op in tile_loads(inside)
+               for made in slice_of(op.operands[:1], inside))
 
 
 # ---- legality
@@ -193,13 +188,10 @@ class _Widener:
     def of(self, value: Value) -> Value:
         """The value in all iterations; one from outside of the loop is the same in each."""
         if value not in self.wide:
-            outside = value.op is None or value.op not in self.inside
-            assert outside, value
-            if value.op is not None and value.op.name == "cmpp":
-                self.wide[value] = self.predicates(value.op, shape(value.type)).results[
-                    list(value.op.results).index(value)]
-                return self.wide[value]
-            self.wide[value] = self.same(value)
+            op = value.op
+            assert op is None or op not in self.inside, value
+            self.wide[value] = self.same(value) if op is None or op.name != "cmpp" else (
+                self.predicates(op, shape(value.type)).results[op.results.index(value)])
         return self.wide[value]
 
     def same(self, value: Value) -> Value:
@@ -208,17 +200,25 @@ class _Widener:
             return self.before.constant(number, self.type(value.type))
         if not isinstance(value.type, Tile):
             return self.before.value("splat", value, type=self.type(value.type))
-        flat = Tile(element(value.type), (1, *value.type.shape))
-        return self.before.value("broadcast", self.before.value("reshape", value, type=flat),
-                                 type=self.type(value.type))
+        return self.before.spread(value, (1, *value.type.shape), (self.times, *value.type.shape))
+
+    def nothing(self, kind: str, value: Value) -> Value:
+        """What changes no sum of the kind, in all iterations of a value."""
+        t = self.type(value.type)
+        return self.before.constant(neutral(kind, scalar(t)), t)
+
+    def carry(self, loop: Loop, phi: Op, start: Value) -> Op:
+        """A phi of what so many iterations each have in place of the one that all have."""
+        assert loop.preheader is not None and loop.latch is not None
+        new = make_phi([start, start], [loop.preheader, loop.latch], phi.result.name, phi.span)
+        self.wide[phi.result] = new.result
+        return new
 
     def spread(self, value: Value, extents: tuple[int, ...]) -> Value:
         """What each iteration has, a scalar, in every element of its tile."""
         if len(shape(value.type)) > 1 or not extents:
             return value
-        e = element(value.type)
-        flat = self.body.value("reshape", value, type=Tile(e, (self.times, *[1] * len(extents))))
-        return self.body.value("broadcast", flat, type=Tile(e, (self.times, *extents)))
+        return self.body.spread(value, (self.times, *[1] * len(extents)), (self.times, *extents))
 
     def predicates(self, given: Op | None, extents: tuple[int, ...]) -> Op:
         """The predicates of a condition, the first one only in iterations that come."""
@@ -294,14 +294,14 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
     assert latch is not None and before is not None
     make = _Widener(kernel, loop, times)
     numbers = make.before.value("range", start=0, stop=times)
-    steps: list[tuple[Op, Value]] = []
-    for phi in found.moving:
-        steps.append((phi, _move(make, loop, phi, numbers)))
+    steps = [(phi, _move(make, loop, phi, numbers)) for phi in found.moving]
     counter = found.counter
     make.lane = make.body.value("icmp", make.of(counter.phi.result), make.of(counter.limit),
                                 predicate=counter.predicate)
-    partial = {total.phi: _partial(make, total, before, latch) for total in found.sums}
-    shares = {phi: _share(make, loop, phi) for pick in found.picks for phi in pick.phis}
+    partial = {total.phi: make.carry(loop, total.phi, make.nothing(total.kind, total.phi.result))
+               for total in found.sums}
+    shares = {phi: make.carry(loop, phi, make.same(loop.first(phi)))  # all begin alike
+              for pick in found.picks for phi in pick.phis}
     made = {step: total for total in found.sums for step in total.steps}
     tests = {pick.test for pick in found.picks}
     for op in (op for block in loop.blocks for op in block.ops):
@@ -329,8 +329,9 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
         result.name = total.phi.result.name
     for pick in found.picks:
         all_shares = [shares[phi].result for phi in pick.phis]
-        for phi, result in zip(pick.phis, combine(behind, pick, all_shares, counter.step),
-                               strict=True):
+        function = first_of(pick, counter.step)
+        combined = behind.emit("reduce_with", *all_shares, axis=0, function=function)
+        for phi, result in zip(pick.phis, combined.results, strict=True):
             replaced[phi.result] = result
             result.name = phi.result.name
     partial |= shares
@@ -347,36 +348,16 @@ def _move(make: _Widener, loop: Loop, phi: Op, numbers: Value) -> Value:
     index = numbers if e == I32 else make.before.value("sext", numbers, type=Tile(I64, (
         make.times,)))
     if extents:
-        index = make.before.value("reshape", index, type=Tile(e, (make.times, *[1] * len(extents))))
-        index = make.before.value("broadcast", index, type=make.type(step.type))
+        index = make.before.spread(index, (make.times, *[1] * len(extents)), (make.times, *extents))
     offsets = index if constant_of(step) == 1 else make.before.value("mul", index, make.same(step))
     b = make.body
     if isinstance(value.type, Tile):
-        flat = b.value("reshape", value, type=Tile(element(value.type), (1, *extents)))
-        own = b.value("broadcast", flat, type=make.type(value.type))
+        own = b.spread(value, (1, *extents), (make.times, *extents))
     else:
         own = b.value("splat", value, type=make.type(value.type))
     make.wide[value] = b.value(name, own, offsets)
     whole = make.before.value("mul", step, make.before.constant(make.times, step.type))
     return b.value(name, value, whole)
-
-
-def _partial(make: _Widener, total: _Sum, before: Block, latch: Block) -> Op:
-    """The phi of the sums of so many iterations each."""
-    t = make.type(total.phi.result.type)
-    start = make.before.constant(neutral(total.kind, scalar(t)), t)
-    phi = make_phi([start, start], [before, latch], total.phi.result.name, total.phi.span)
-    make.wide[total.phi.result] = phi.result
-    return phi
-
-
-def _share(make: _Widener, loop: Loop, phi: Op) -> Op:
-    """The phi of what is picked from so many iterations each; all begin alike."""
-    assert loop.preheader is not None and loop.latch is not None
-    start = make.same(loop.first(phi))
-    share = make_phi([start, start], [loop.preheader, loop.latch], phi.result.name, phi.span)
-    make.wide[phi.result] = share.result
-    return share
 
 
 def _add(make: _Widener, op: Op, total: _Sum) -> None:
@@ -388,8 +369,8 @@ def _add(make: _Widener, op: Op, total: _Sum) -> None:
     b.span = op.span
     if total.kind not in ("fadd", "add", "or", "xor") or given not in make.zeros:
         assert make.lane is not None
-        nothing = make.before.constant(neutral(total.kind, scalar(given.type)), given.type)
-        given = b.value("select", make.spread(make.lane, shape(value.type)), given, nothing)
+        given = b.value("select", make.spread(make.lane, shape(value.type)), given,
+                        make.nothing(total.kind, value))
     new = b.value(op.name, make.of(op.operands[sum_place]), given, **op.attributes)
     new.name = op.result.name
     make.wide[op.result] = new

@@ -66,11 +66,7 @@ def fpcast_of_trans(op: Op, r: Rewriter) -> Value | None:
 
 def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
     """Of equal elements, the least, the greatest, the and and the or are each of them."""
-    x, to = op.operands[0], op.result.type
-    if op.attributes["kind"] not in _IDEMPOTENT or not is_uniform(x):
-        return None
-    a = r.element_of(x)
-    return r.value("splat", a, type=to) if isinstance(to, Tile) else a
+    return moved_uniform(op, r) if op.attributes["kind"] in _IDEMPOTENT else None
 
 
 def reduce_of_limited(op: Op, r: Rewriter) -> Value | None:

@@ -22,15 +22,7 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
-from tritonc.tune.model.feature import (
-    Feature,
-    Profile,
-    fixed_bytes,
-    joined,
-    places,
-    stage_bytes,
-    swapped,
-)
+from tritonc.tune.model.feature import Feature, Profile, joined
 from tritonc.variants.choice import MOST_BLOCKS
 
 LEAST = 16  # rows of mma, and columns of the least product of wgmma here
@@ -77,14 +69,14 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     """What a block takes that computes a dot in a loop, `alone` as those of clusters.  `work`:
     operations of single elements beside it."""
     *batch, m, n, k = dot.extents
-    results, fixed = prod(batch) * m * n, fixed_bytes(dot)
-    stage = stage_bytes(dot) - fixed
+    results, fixed = prod(batch) * m * n, dot.fixed_bytes
+    stage = dot.stage_bytes - fixed
     rows = [row for row in INSTRUCTIONS if row.feature in target.features
             and str(row.operand) == dot.element and k >= row.depth
             and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
     wide = None if batch else next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
+        groups = warpgroups(*((n, m) if dot.is_swapped else (m, n)), dot.places)
         persistent = results >= LARGE
         room = target.shared_per_block - 2048 - fixed
         most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (

@@ -3,6 +3,7 @@ cuts the range and the loops.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from math import prod
 
@@ -31,6 +32,9 @@ def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
     space = {name: values for name, values in space.items() if values}
     if prod(map(len, space.values())) > _MOST_LISTED:
         return None
+    with suppress(CompileError):
+        if all(op.name != "dot" for kernel in lower(middle(space)).kernels for op in kernel.ops()):
+            return None
     return _predicted(space, lower) or _read(space, lower)
 
 

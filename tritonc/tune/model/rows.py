@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.records import ACCESS_BYTES
 from tritonc.analysis.row_loops import carried, loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
+from tritonc.analysis.windows import ACCESS_BYTES
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value

@@ -8,15 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
+from tritonc.analysis import row_loops
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.counters import counter_of, iterations
-from tritonc.analysis.row_loops import (
-    ends_by_tile,
-    only_adds,
-    reducing_passes,
-    several_passes,
-    windows_of_bytes,
-)
 from tritonc.analysis.shared_data import asks_programs
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin
@@ -85,7 +79,7 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
     elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
         yield from [*_short_rows(kernel, space, lower, chosen)] or _sides(
             kernel, space, lower, chosen)
-    elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
+    elif not row_loops.windows_of_bytes(kernel, cfg) and not transposes(kernel):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
 
@@ -97,13 +91,13 @@ def few_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, tar
     cfg, warps = Cfg(kernel), chosen.get("num_warps") or streaming_threads(kernel) // 32
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
-    uneven = ends_by_tile(kernel, cfg)
+    uneven = row_loops.ends_by_tile(kernel, cfg)
     if asks_programs(kernel, cfg) or any(op.name == "dot" for op in kernel.ops()) or all(
             iterations(loop, _SHORT_LOOP) is not None for loop in cfg.loops):
         return
     if any(op.name == "load" and 2 * prod(shape(op.result.type)) > largest
            for block in cfg.innermost for op in block.ops):
-        if not sums_columns(kernel, cfg) and all(map(only_adds, cfg.loops)) and not any(
+        if not sums_columns(kernel, cfg) and all(map(row_loops.only_adds, cfg.loops)) and not any(
                 op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
             yield from _sharing(kernel, cfg, chosen, target)
             more = min(LEGAL[-1], largest // (32 * _ADDED))
@@ -254,8 +248,8 @@ def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Itera
     if streaming_threads(kernel) > _LONG_FEWER:
         return
     scans = any(op.name in ("scan", "scan_with") for block in cfg.innermost for op in block.ops)
-    if len(names) != 1 or not (scans or several_passes(kernel, cfg)
-                               or reducing_passes(kernel, cfg)):
+    if len(names) != 1 or not (scans or row_loops.several_passes(kernel, cfg)
+                               or row_loops.reducing_passes(kernel, cfg)):
         return
     tile = _nearest(space[names[0]], _LONG)
     limits = dict.fromkeys(v for loop in cfg.loops for op in loop.header.ops if op.name == "icmp"

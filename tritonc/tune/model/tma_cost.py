@@ -8,14 +8,7 @@ from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles
-from tritonc.tune.model.feature import (
-    APART,
-    Feature,
-    places,
-    register_extents,
-    stage_bytes,
-    swapped,
-)
+from tritonc.tune.model.feature import APART, Feature
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.residency import SPILLS
 
@@ -52,11 +45,11 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     *batch, m, n, k = dot.extents
     products, wide = prod(batch), row.kind == WGMMA
     words = max(dot.bytes // 4, 1)  # of a sum: those of doubles are two
-    threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
+    threads = 128 * warpgroups(m, n, dot.places) if wide else max(
         128, 32 * products, products * m * n * words // ACCUMULATORS)
-    held = prod(register_extents(dot)[:-1]) * words / threads
+    held = prod(dot.register_extents[:-1]) * words / threads
     steps = max(1, len(dot.parts)) if dot.left == "brought" else 1  # of a sum, each with a stage
-    stage = (stage_bytes(dot) - fixed) // steps
+    stage = (dot.stage_bytes - fixed) // steps
     results = fixed + (min(m * n * 2, 2 * 16 * 1024) if wide else 0)
     stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)
     longest = (128 if stored else 64) * words  # bytes of a row
@@ -100,7 +93,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
     found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late
     if wide:
-        computing = 128 * warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
+        computing = 128 * warpgroups(*((n, m) if dot.is_swapped else (m, n)), dot.places)
         found += cycles(m * n, behind, computing) * _RATE / (m * n * TYPICAL)
     return found
 

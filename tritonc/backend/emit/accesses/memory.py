@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 from math import gcd
 
-from tritonc.analysis.records import ACCESS_BYTES
 from tritonc.analysis.registers.weights import PIECE
+from tritonc.analysis.windows import ACCESS_BYTES
 from tritonc.backend.emit.accesses.access import Access, load, store
 from tritonc.backend.emit.accesses.pieces import fence_accesses
 from tritonc.backend.emit.accesses.ragged import Vector, load_vectors, store_vectors

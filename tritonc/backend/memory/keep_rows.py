@@ -80,7 +80,7 @@ def keep_rows(kernel: Kernel, context: Context) -> bool:
     each = sum(_tile(value).size * scalar(value.type).bytes for value in wanted)
     room = min(target.shared_per_multiprocessor // _blocks(kernel, context)
                - target.shared_reserved, target.shared_per_block)
-    if room < FAR * target.static_shared:
+    if room < FAR * target.static_shared and FEWEST * each <= target.static_shared - LEFT:
         room = min(room, target.static_shared)
     stages = (room - LEFT) // each
     if stages < FEWEST:

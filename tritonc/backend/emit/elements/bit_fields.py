@@ -40,7 +40,7 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
         return ""
     (distance,) = apart
     least = min(first)
-    if distance < bits:
+    if not bits <= distance <= HALF - bits:
         return ""
     if len({*first}) == 1 and most(source) >> least < 1 << HALF - distance:
         byte = f.op(f"lshr i32 {names[register]}, {least}") if least else names[register]

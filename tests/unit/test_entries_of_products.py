@@ -151,7 +151,7 @@ def test_entries_in_turn_are_for_aligned_results() -> None:
 def test_sums_over_all_pixels_share_clusters_where_a_program_is_a_tap() -> None:
     """The blocks of a cluster lie along axis 2, which has 65535 tiles, and a batch's product has no
     such entries."""
-    found = entries("unseen/conv_wgrad_taps.tc")
+    found = compiled("unseen/conv_wgrad_taps.tc")
     assert {one["cluster"] for one in found[1:]} == {4, 8}  # in rounds, too
     assert all({"range": 2, "at_most": 65535 // one["cluster"]} in one["requires"]
                for one in found[1:] if one["cluster"] > 1)

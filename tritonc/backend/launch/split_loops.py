@@ -24,7 +24,6 @@ is computed by every block.  Sums of floats are added in another order.  Asked f
 meta-parameter `cluster_k`; kernels with persistent blocks are left alone."""
 
 from collections.abc import Collection
-from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
@@ -39,7 +38,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import I1, I32, I64, Tile, element, scalar, shape
+from tritonc.ir.types import I1, I32, I64, Tile, bytes_of, element, scalar, shape
 from tritonc.source import Span, fail
 
 NAME = "split_loops"
@@ -68,7 +67,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     if in_memory:
         add_parameter(kernel, [sums for _, sums, _ in plans])
     for one, sums, owner in () if in_memory else plans:
-        received = sum(map(_bytes, sums)) * (blocks - 1) >> len(owner or ())
+        received = sum(bytes_of(value.type) for value in sums) * (blocks - 1) >> len(owner or ())
         if received > context.target.shared_per_block // 2:
             context.remark(NAME, "no loop is split over a cluster: a block would receive "
                            f"{received} bytes of partial sums",
@@ -112,10 +111,6 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
 
 
 # ---- the loop
-
-
-def _bytes(value: Value) -> int:
-    return prod(shape(value.type)) * scalar(value.type).bytes
 
 
 def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],

@@ -38,8 +38,10 @@ def lower_clusters(kernel: Kernel, context: Context) -> bool:
                   and not any(cfg.dominates(other, cfg.block_of[op]) for other in nearer)]
         b = Builder(home, home.ops.index(arrival), arrival.span)
         for op in served:
-            own = {"private": True} if isinstance(op.result.type, Tile) else {}
-            mailbox = b.emit("alloc_shared", type=_mailbox(kernel, op), **own).result
+            made = b.emit("alloc_shared", type=_mailbox(kernel, op))
+            if isinstance(op.result.type, Tile):
+                made.attributes["private"] = True
+            mailbox = made.result
             arrival.operands.append(mailbox)
             op.operands.append(mailbox)
         if served:

@@ -11,7 +11,7 @@ from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.tune.tuning_file import Entry
 from tritonc.variants.kernels import MOST
-from tritonc.variants.variant import Fact, Variant, VariantSet, concerns, parse
+from tritonc.variants.variant import Fact, Variant, VariantSet, parse
 
 if TYPE_CHECKING:
     from tritonc.tune.model.alignments import Facts
@@ -39,7 +39,7 @@ class Planning(Bindings):
 
         `sizes` says what of a launch the sizes of a problem are.  Raises CompileError."""
         given = [variant for text in self._options.variant
-                 if concerns(variant := parse(text), kernel)]
+                 if (variant := parse(text)).concerns(kernel)]
         if given:
             return self._given(given, kernel, tunables, lower)
         if self._options.variants < 1:
@@ -123,10 +123,8 @@ class Planning(Bindings):
         from tritonc.tune.model.alignments import aligned
         from tritonc.tune.model.portfolio import priced
 
-        known = {*tunables, "memory_k"}
-        bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}
-                    for each in ({}, *(variant.binding for variant in given))]
-        found = priced(bindings, lambda binding: lower(binding, kernel.name), self._target())
+        found = priced(given, tunables, lambda binding: lower(binding, kernel.name),
+                       self._target())
         if found is None:
             return VariantSet(given)
         loops, (general, *costs) = found
@@ -144,10 +142,7 @@ class Planning(Bindings):
         costs = [found.general, *(variant.cost for variant in found.variants)]
         if found.sizes or found.large or None in costs:
             return found
-        known = {*tunables, "memory_k"}
-        own = priced([{**tunables, **{k: v for k, v in each.items() if k in known}}
-                      for each in ({}, *(variant.binding for variant in found.variants))],
-                     lambda binding: lower(binding, kernel.name), target)
+        own = priced(found.variants, tunables, lambda binding: lower(binding, kernel.name), target)
         if own is None:
             return found
         general, *rest = own[1]

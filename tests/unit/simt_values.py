@@ -16,7 +16,7 @@ Lanes = Any  # an array with an element per thread, or a list of those
 
 def merge(mask: Any, new: Lanes, old: Lanes) -> Lanes:
     """`new` where the mask holds, else `old`."""
-    if new is None or old is None or (mask.all()):
+    if new is None or old is None or np.count_nonzero(mask) == mask.size:
         return new
     if isinstance(new, list):
         return [merge(mask, n, o) for n, o in zip(new, old, strict=True)]
@@ -83,7 +83,7 @@ def _divide(t: str, a: Any, b: Any) -> Any:
     x, y = signed(a).astype(object), signed(b).astype(object)
     found = [abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) if q else 0
              for p, q in zip(x, y, strict=True)]
-    return np.array(found, np.int64).astype(signed(a).dtype).view(a.dtype)
+    return np.array([q % (1 << 64) for q in found], np.uint64).astype(a.dtype)  # the least wraps
 
 
 def _remainder(t: str, a: Any, b: Any) -> Any:

@@ -7,7 +7,9 @@ from unittest.mock import patch
 import pytest
 
 from tritonc import driver
+from tritonc.backend.memory import keep_rows
 from tritonc.ir.cfg import Cfg
+from tritonc.opt import convert_if, simplify_cfg
 from tritonc.opt.loops import unify_exits
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile
@@ -40,3 +42,16 @@ def test_many_loops_inside_each_other() -> None:
     with patch.object(unify_exits, "Cfg", side_effect=Cfg) as asked:
         driver.compile(SourceFile("loops.tc", text), Options(warnings=("no-all",)), ("tir",))
     assert asked.call_count == 1
+
+
+def test_many_branches_and_loops_one_after_the_other() -> None:
+    """Passes that change them walk over all with one graph."""
+    branches = "".join(f"if (n > {i}) n += {i}; if (n == {i}) return; n *= 3;" for i in range(12))
+    loops = "".join(f"for (int i = 0; i < n; i++) v += x[r + i * {k}];" for k in range(3))
+    text = (f"kernel void f(float* x, int n) {{ int r[64] = 0 ... 64; float v[64] = 0; {branches}"
+            f"{loops} x[r] = v; }}")
+    with patch.object(convert_if, "Cfg", side_effect=Cfg) as converted, \
+            patch.object(simplify_cfg, "Cfg", side_effect=Cfg) as simplified, \
+            patch.object(keep_rows, "uses", side_effect=keep_rows.uses) as asked:
+        driver.compile(SourceFile("many.tc", text), Options(warnings=("no-all",)), ("manifest",))
+    assert converted.call_count < 6 and simplified.call_count < 12 and asked.call_count == 1

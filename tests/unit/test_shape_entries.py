@@ -46,6 +46,19 @@ kernel void f(const float* x, float* y, int H, int W) {
   @((h < H)[:, newaxis] && w < W) y[(get_program_id(2) * H + h)[:, newaxis] * W + w] = sum;
 }
 """
+TAPS = """
+const tunable int T = {2, 4, 8};
+const tunable int C = {128, 256, 512};
+kernel void f(const half* x, half* y, int P, int W, int N) {
+  int p[T] = get_global_range(0), c[C] = 0 ... C;
+  float sum[T, C] = 0;
+  for (int s = -3; s <= 3; s++)
+    sum += (p < P && p % W + s >= 0 && p % W + s < W)[:, newaxis] && c < N
+               ? x[(p + s)[:, newaxis] * N + c] : 0;
+  float mean[T] = (c < N ? sum : 0)[:, +] / N;
+  @((p < P)[:, newaxis] && c < N) y[p[:, newaxis] * N + c] = sum - mean[:, newaxis];
+}
+"""
 SUMS = """
 const tunable int T = {512, 1024, 4096};
 kernel void f(const float* x, float* y, int N) {
@@ -66,6 +79,19 @@ kernel void f(float* y, int S) {
   for (int k = 0; k < S; k++)
     v = sin(v + k) * exp(-v);
   y[i] = v;
+}
+"""
+STORED = """
+const tunable int T = {512, 1024, 2048, 4096};
+kernel void f(const float* x, float* y, float* sums, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float sum[T] = 0;
+  for (int n = 0; n < N; n += T) {
+    float v[T] = r + n < N ? x[row * N + n + r] : 0;
+    sum += v * v;
+    @(r + n < N) y[row * N + n + r] = 2 * v;
+  }
+  sums[row] = sum[+];
 }
 """
 POWERS = """
@@ -110,6 +136,12 @@ def test_short_rows_of_a_tile() -> None:
         (8, 64), (4, 64), (4, 64), (2, 64), (1, 64), (1, 64)]
 
 
+def test_short_rows_of_sums_over_taps() -> None:
+    """Rows of 96 channels of a depthwise convolution with a norm do not take tiles of 512."""
+    assert [row[:2] for row in taken(TAPS, [(9, None, None, 9, 3, n) for n in (96, 129, 512)])] == [
+        (8, 128), (4, 256), (2, 512)]
+
+
 @pytest.mark.parametrize("width, side", [(16, 16), (17, 32), (32, 32), (33, 64)])
 def test_narrow_images_have_narrow_tiles(width: int, side: int) -> None:
     ((_, found, _),) = taken(IMAGES, [((9, width, 3), None, None, 9, width)])
@@ -127,6 +159,12 @@ def test_few_programs_of_loops_have_many_threads() -> None:
     assert taken(POWERS, [(n, None, None, 1 << 16) for n in (33, 34, 396, 397)]) == [
         (8, 64), (256,), (256,), (64,)]
     assert taken(POWERS, [(33, None, None, 9999)]) == [(256,)]
+
+
+def test_few_rows_have_longer_tiles_and_more_threads() -> None:
+    """151 rows of 30522 floats that a loop stores again took twice as long by 64 threads each."""
+    assert taken(STORED, [(n, None, None, None, 30522) for n in (396, 397)]) == [
+        (4096, 512), (1024, 64)]
 
 
 def test_programs_of_several_axes_share_blocks() -> None:

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from planned_entries import planned_entries
 
 from tritonc import driver, sema, stages
 from tritonc.backend.target.target import find
@@ -17,7 +18,7 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
 from tritonc.tune.model import coarse
 from tritonc.tune.model.cluster_times import priced
-from tritonc.tune.model.feature import Feature, delivered, stage_bytes
+from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.variants import choice
@@ -138,10 +139,10 @@ def test_tiles_of_batches(target: str, batch: int) -> None:
 def test_words_across_k_come_as_whole_sectors() -> None:
     """A step of 128 rows of words of eight columns: of 32 columns it needs 16 of 64 bytes."""
     dot = Feature("dot", (16, 32, 128), 2, raw=(0.0, 0.5), across=(False, True))
-    assert delivered(dot) == stage_bytes(dot) + 128 * (64 - 16)
-    assert delivered(dot._replace(across=(False, False))) == stage_bytes(dot)
+    assert dot.delivered == dot.stage_bytes + 128 * (64 - 16)
+    assert dot._replace(across=(False, False)).delivered == dot.stage_bytes
     wide = dot._replace(extents=(16, 128, 128))
-    assert delivered(wide) == stage_bytes(wide)
+    assert wide.delivered == wide.stage_bytes
 
 
 def test_weights_of_4_bits_take_as_long_as_measured() -> None:
@@ -201,11 +202,9 @@ def test_elements_that_come_by_themselves_take_as_long_as_measured() -> None:
 def test_planes_that_are_not_aligned_count_as_such() -> None:
     """Products of arguments are facts of a launch, as of 14 x 14 pixels: 32 x 256 x 14 x 14 to 256
     filters 408 us by the general entry, 124 by clusters of eight (H200)."""
-    source = SourceFile("filters.tc", FILTERS)
-    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
-    (kernel,) = found.manifest["kernels"]
+    entries = planned_entries(SourceFile("filters.tc", FILTERS))
+    kernel = entries[0]
     assert {"arguments": [5, 6], "multiple_of": 8} in kernel["choice"]["aligned"]
-    entries = [kernel, *kernel["variants"]]
     taken = entries[choice.choose(kernel["choice"], [one["tile"] for one in entries],
                                   [True] * len(entries), (256, 2304),
                                   [0, 0, 0, 32, 256, 14, 14, 256])]

@@ -232,6 +232,14 @@ def test_a_broken_tuning_file_is_told_before_measuring() -> None:
     assert not Path("add.tune.journal").exists()
 
 
+def test_what_was_measured_with_another_library_does_not_count(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    before, read_bytes = tuner._compiler(), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read_bytes(path) + b" " * (
+        path.name == "gamma.tc"))
+    assert tuner._compiler() != before
+
+
 # --- the space ---
 
 

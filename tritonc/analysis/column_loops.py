@@ -3,7 +3,7 @@
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.row_loops import NUMBERED, same_for_all, waits_for_itself
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.values import origin, slice_of, tile_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, shape
@@ -15,9 +15,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     one axis.  There are as many programs as pieces of columns, and each has all rows."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in NUMBERED}) > 1:
         return False
-    loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
-        op.name == "load" and isinstance(op.result.type, Tile)
-        for op in loop.ops())]
+    loading = [loop for loop in cfg.loops if same_for_all(loop) and tile_loads(loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
     reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")]
 
@@ -54,22 +52,18 @@ def memory_axis(kernel: Kernel, value: Value) -> int:
 
 def scans_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop loads tiles and scans some along another axis than they lie in memory."""
-    for loop in cfg.loops:
-        ops = list(loop.ops())
-        if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
-                op.name in ("scan", "scan_with")
-                and op.attributes["axis"] != memory_axis(kernel, op.operands[0]) for op in ops):
-            return True
-    return False
+    return any(tile_loads(loop.ops()) and any(
+        op.name in ("scan", "scan_with")
+        and op.attributes["axis"] != memory_axis(kernel, op.operands[0])
+        for op in loop.ops()) for loop in cfg.loops)
 
 
 def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether all loops that load tiles, of one axis, go from row to row: there are as many
     programs as pieces of columns."""
-    loading = [(loop, t) for block, loop in cfg.innermost.items() for op in block.ops
-               if op.name == "load" and isinstance(t := op.result.type, Tile)]
-    return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
-                                 for loop, t in loading)
+    loading = [(loop, op) for block, loop in cfg.innermost.items() for op in tile_loads(block.ops)]
+    return bool(loading) and all(len(shape(op.result.type)) == 1 and walks_rows(loop, False)
+                                 for loop, op in loading)
 
 
 def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
@@ -104,8 +98,8 @@ def walks_rows(loop: Loop, shared: bool = True) -> bool:
     by the number of programs, which take turns."""
     iteration = Iteration(loop)
     affinity = Affinity(iteration)
-    for op in (op for op in loop.ops() if op.name == "load"):
-        form = affinity.of(op.operands[0]) if isinstance(op.result.type, Tile) else None
+    for op in tile_loads(loop.ops()):
+        form = affinity.of(op.operands[0])
         parts = form.offset.split(iteration.counter) if form is not None else None
         if parts is not None and parts[1].constant is None and (shared or not any(
                 v.op is not None and v.op.name == "get_num_programs" for v in parts[1].values())):

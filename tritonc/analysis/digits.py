@@ -94,19 +94,15 @@ class Digits:
 
     def __init__(self, base: Value, ops: Iterable[Op]) -> None:
         """`ops` has what divides x."""
-        self.base, self.known = base, dict[Value, Sum | None]()
+        self.base = base
         self.extents = {v for op in ops if op.name in (*QUOTIENTS, *REMAINDERS)
                         and (by := defined_by(op.operands[1], "splat")) is not None
                         for v in _divisors(by.operands[0])}
         self.start, self.range = _counted(base) or (base, base)
 
+    @remembered()
     def of(self, value: Value) -> Sum | None:
         """The sum, of a scalar or a tile of one axis; None if it is none."""
-        if value not in self.known:
-            self.known[value] = self._of(value)
-        return self.known[value]
-
-    def _of(self, value: Value) -> Sum | None:
         op, dims = value.op, shape(value.type)
         if not is_int(value.type) or sum(n > 1 for n in dims) > 1:
             return None
@@ -139,7 +135,6 @@ class Digits:
         quotient = a.over(b.offset)
         return quotient if quotient is None or op.name in QUOTIENTS else a.plus(
             quotient, b.offset.scaled(-1))
-
 
     @remembered(Linear())
     def scalar(self, value: Value) -> Linear:

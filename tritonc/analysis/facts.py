@@ -75,7 +75,7 @@ class Facts:
             if test is not None and number is not None:
                 one = test.operands[0]
                 low, high = before = bounds.get(one) or self.interval(one)
-                least, greatest = _bounds_of(test.attributes["predicate"], number, before)
+                least, greatest = bounds_of(test.attributes["predicate"], number, before)
                 low, high = max(low, least), min(high, greatest)
                 bounds[one] = (low, high) if low <= high else before
         return _Under(self, bounds).interval(value) if bounds else self.interval(value)
@@ -169,9 +169,7 @@ class Facts:
     def sum_fits(self, a: Value, b: Value) -> bool:
         least, greatest = full(element(a.type).bits)
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
-        if least <= al + bl and ah + bh <= greatest:
-            return True
-        return self._no_carry(a, b)
+        return (least <= al + bl and ah + bh <= greatest) or self._no_carry(a, b)
 
     def unsigned_sum_fits(self, a: Value, b: Value) -> bool:
         return (self.not_negative(a) and self.not_negative(b)) or self._no_carry(a, b)
@@ -196,9 +194,9 @@ class _Under(Facts):
             self._facts.interval(value))
 
 
-def _bounds_of(predicate: str, number: int, whole: Interval) -> Interval:
+def bounds_of(predicate: str, number: int, whole: Interval) -> Interval:
     """What a comparison with a number says of its left side; unsigned ones only below 2**(n-1)."""
-    if predicate in ("ult", "ule") and number < 0:
+    if predicate in ("ult", "ule") and number < (predicate == "ult"):
         return whole
     return {"slt": (whole[0], number - 1), "sle": (whole[0], number), "sgt": (number + 1, whole[1]),
             "sge": (number, whole[1]), "ult": (0, number - 1), "ule": (0, number),
@@ -248,9 +246,7 @@ def _remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
 
 def _unsigned_remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
     """Below a positive divisor, whatever the dividend."""
-    if b[0] <= 0:
-        return whole
-    return 0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1
+    return (0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1) if b[0] > 0 else whole
 
 
 def _and(a: Interval, b: Interval, whole: Interval) -> Interval:
@@ -260,16 +256,12 @@ def _and(a: Interval, b: Interval, whole: Interval) -> Interval:
 
 
 def _or(a: Interval, b: Interval, whole: Interval) -> Interval:
-    if a[0] < 0 or b[0] < 0:
-        return whole
-    return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+    return (0, (1 << max(a[1], b[1]).bit_length()) - 1) if _same_signs(a, b) else whole
 
 
 def _right_shift(a: Interval, b: Interval, whole: Interval) -> Interval:
     bits = max(whole[1].bit_length() + 1, 1)
-    if a[0] < 0 or b[0] < 0 or b[1] >= bits:
-        return whole
-    return a[0] >> b[1], a[1] >> b[0]
+    return (a[0] >> b[1], a[1] >> b[0]) if _same_signs(a, b) and b[1] < bits else whole
 
 
 def _signed_shift(a: Interval, b: Interval, whole: Interval) -> Interval:

@@ -7,7 +7,7 @@ from math import prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import defined_by, is_uniform, origin, slice_of
+from tritonc.analysis.values import defined_by, is_uniform, origin, slice_of, tile_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I1, Tile, element, is_float, shape
@@ -54,8 +54,7 @@ def loaded_again(kernel: Kernel, cfg: Cfg, long: bool = False) -> dict[Value, Op
 def uneven_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether programs make several passes over rows that are not equally long."""
     return several_passes(kernel, cfg) and not all(
-        same_for_all(loop) for block, loop in cfg.innermost.items()
-        if any(op.name == "load" and isinstance(op.result.type, Tile) for op in block.ops))
+        same_for_all(loop) for block, loop in cfg.innermost.items() if tile_loads(block.ops))
 
 
 def _beside(loop: Loop, other: Loop) -> Loop:
@@ -76,8 +75,7 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
 def crosses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether each loop that loads tiles carries one of more axes than any that it loads: each
     element of one line meets each of another, as in a product."""
-    loading = [loop for loop in cfg.loops
-               if any(op.name == "load" and shape(op.result.type) for op in loop.ops())]
+    loading = [loop for loop in cfg.loops if tile_loads(loop.ops())]
     return bool(loading) and not any(
         op.name == "dot" or op.name.startswith("reduce") for loop in loading
         for op in loop.ops()) and all(
@@ -92,9 +90,9 @@ def _axes(value: Value) -> int:
 def adds_gathered(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop only adds rows whose numbers it loads, of several at once."""
     return any(only_adds(loop) and any(
-        op.name == "load" and _axes(op.result) > 1 and any(
+        _axes(op.result) > 1 and any(
             each.name == "load" for each in slice_of(op.operands[:1], {*loop.ops()} - {op}))
-        for op in loop.ops()) for loop in cfg.loops) and not any(
+        for op in tile_loads(loop.ops())) for loop in cfg.loops) and not any(
         op.name in ("reduce", "reduce_with") for op in kernel.ops())
 
 
@@ -103,13 +101,10 @@ def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     is reduced: a stencil of many points, read that often."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
-    for loop in cfg.loops:
-        carried = {shape(phi.result.type) for phi in loop.header.phis()
-                   if is_float(phi.result.type)}
-        loaded = {shape(op.result.type) for op in loop.ops() if op.name == "load"}
-        if loop.depth > 1 and any(len(extents) > 1 for extents in carried & loaded):
-            return True
-    return False
+    return any(loop.depth > 1 and any(
+        is_float(phi.result.type) and len(extents := shape(phi.result.type)) > 1
+        and any(shape(op.result.type) == extents for op in tile_loads(loop.ops()))
+        for phi in loop.header.phis()) for loop in cfg.loops)
 
 
 def same_for_all(loop: Loop) -> bool:
@@ -124,7 +119,7 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
     for loop in cfg.loops:
         ops = list(loop.ops())
         carried = {shape(phi.result.type) for phi in loop.header.phis()}
-        loaded = {shape(op.result.type) for op in ops if op.name == "load"}
+        loaded = {shape(op.result.type) for op in tile_loads(ops)}
         if any(op.name == "reduce" and len(extents := shape(op.operands[0].type)) > 1
                and extents in carried - loaded for op in ops):
             return True
@@ -137,8 +132,7 @@ def reduces_registers(cfg: Cfg, largest: int) -> bool:
     return any(
         any(op.name == "reduce" and 2 * prod(shape(op.operands[0].type)) > largest
             and op.result.type != I1 for op in loop.ops())
-        and not any(op.name == "load" and shape(op.result.type) for op in loop.ops())
-        for loop in cfg.loops)
+        and not tile_loads(loop.ops()) for loop in cfg.loops)
 
 
 def only_adds(loop: Loop) -> bool:
@@ -157,7 +151,7 @@ def only_adds(loop: Loop) -> bool:
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
     of them takes a register for each.  What is scanned is no window."""
-    loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
+    loads = tile_loads(kernel.ops())
     if not loads or any(element(op.result.type).bytes > 1 for op in loads) or any(
             op.name in ("scan", "scan_with") for op in kernel.ops()):
         return False

@@ -4,7 +4,7 @@ from math import prod
 
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.row_loops import NUMBERED
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import slice_of, tile_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
@@ -15,9 +15,7 @@ _WARP = 32  # elements
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles goes from one number that is loaded, or that a search finds,
     to another: most runs are short."""
-    return any(is_segment(cfg, loop) and any(
-        op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
-        for loop in cfg.loops)
+    return any(is_segment(cfg, loop) and tile_loads(loop.ops()) for loop in cfg.loops)
 
 
 def is_segment(cfg: Cfg, loop: Loop) -> bool:

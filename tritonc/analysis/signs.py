@@ -184,11 +184,9 @@ def loop_order(loop: Loop | None) -> list[tuple[Value, Value]]:
         if compare is not None and compare.name == "icmp" and test.blocks[0] in loop \
                 and test.blocks[1] not in loop:
             a, b = compare.operands
-            kind = compare.attributes["predicate"]
-            if kind in ("slt", "sle", "ult", "ule"):
-                found.append((a, b))
-            elif kind in ("sgt", "sge", "ugt", "uge"):
-                found.append((b, a))
+            kind = compare.attributes["predicate"][1:]
+            if kind in ("lt", "le", "gt", "ge"):
+                found.append((a, b) if kind[0] == "l" else (b, a))
         loop = loop.parent
     return found
 

@@ -7,7 +7,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.row_loops import only_adds
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, tile_loads
 from tritonc.analysis.windows import ACCESS_BYTES, SMALL
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op
@@ -57,8 +57,8 @@ def loaded(ops: Iterable[Op]) -> int:
 def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether loops of known numbers of iterations only add tiles of several axes, as of a filter:
     threads read rows of them again."""
-    adding = [loop for block, loop in cfg.innermost.items() for op in block.ops
-              if op.name == "load" and len(shape(op.result.type)) > 1]
+    adding = [loop for block, loop in cfg.innermost.items() for op in tile_loads(block.ops)
+              if len(shape(op.result.type)) > 1]
     return bool(adding) and all(only_adds(loop) and all(
         (counter := counter_of(one)) is not None and int_of(counter.limit) is not None
         for one in cfg.loops if loop.header in one.blocks) for loop in adding)
@@ -68,8 +68,8 @@ def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether these are of elements that are no neighbours in memory, as of every other pixel."""
     infos = axis_info.analyze(kernel)
     return adds_taps(kernel, cfg) and all(
-        info.contiguity[-1] == 1 for loop in cfg.loops for op in loop.ops() if op.name == "load"
-        and len(shape(op.result.type)) > 1 and (info := infos.get(op.operands[0])) is not None)
+        info.contiguity[-1] == 1 for loop in cfg.loops for op in tile_loads(loop.ops()) if
+        len(shape(op.result.type)) > 1 and (info := infos.get(op.operands[0])) is not None)
 
 
 def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:

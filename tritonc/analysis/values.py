@@ -11,6 +11,7 @@ from tritonc.ir.types import element, is_float, is_int, same_axes, shape
 Number = int | float | bool
 S = TypeVar("S")
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 # Operations whose result's elements are elements of the operand.
 SPREADS = ("splat", "broadcast", "reshape")
@@ -20,18 +21,18 @@ _ONLY_READS = frozenset({READ, SHARED_READ})
 _CHANGES_MEMORY = frozenset({WRITE, SYNC})
 
 
-def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Value], T]]:
-    """Let a method remember what it says of each value: values form a graph.  `start` is what it
-    says of one on a cycle of phis while it looks at that."""
-    def decorate(method: Callable[[S, Value], T]) -> Callable[[S, Value], T]:
+def remembered(start: Any = None) -> Callable[[Callable[[S, K], T]], Callable[[S, K], T]]:
+    """Let a method remember what it says of each value, or block: they form a graph.  `start` is
+    what it says of one on a cycle while it looks at that."""
+    def decorate(method: Callable[[S, K], T]) -> Callable[[S, K], T]:
         name = f"{method.__name__} known"
 
-        def ask(self: S, value: Value) -> T:
+        def ask(self: S, value: K) -> T:
             try:
                 said: T = self.__dict__[name][value]
                 return said
             except KeyError:
-                known: dict[Value, T] = self.__dict__.setdefault(name, {})
+                known: dict[K, T] = self.__dict__.setdefault(name, {})
                 known[value] = start
                 found = known[value] = method(self, value)
                 return found
@@ -183,6 +184,11 @@ def computed_from(value: Value, name: str, through_phis: bool = False) -> bool:
     `through_phis`, of another iteration or branch."""
     ends = ("load",) if through_phis else ("load", "phi")
     return any(op.name == name for op in slice_of([value], ends=ends, masks=False))
+
+
+def tile_loads(ops: Iterable[Op]) -> list[Op]:
+    """The loads of tiles among operations."""
+    return [op for op in ops if op.name == "load" and shape(op.result.type)]
 
 
 def removable(op: Op) -> bool:

@@ -14,7 +14,7 @@ FOREIGN_TYPES = {
        for element in ("float", "half", "int", "double") for count in (2, 3, 4)}}
 UNSIGNED = {f"u{name}": f"unsigned {name}" for name in ("char", "short", "int", "long")}
 
-WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!", "elif": "else if"}
 UNSUPPORTED_PUNCTUATION = {
     "->": "there are no pointers to structs, so '->' has no meaning; a member is 'x.name'",
     "#": "'#' has a meaning only for the preprocessor",

@@ -131,6 +131,9 @@ def special_problem(place: Place) -> Problem | None:
     if text == ":" and place.after_expression and _begins_statement(place, place.index - 1):
         return Problem("labels are not supported, as there is no 'goto'", token.span,
                        "unsupported-construct")
+    if place.terminal == "STRING" and place.previous and place.previous.text == "extern":
+        return Problem(f"'extern' names no language here; leave {text} out", token.span,
+                       "unsupported-construct", recovery="drop")
     if text == "[" and place.accepted == {"("}:
         return Problem("extents of a result follow its type, as in 'float[TM] f(...)'", token.span)
     if place.terminal == "NAME" and (untyped := _untyped_function(place)):

@@ -104,12 +104,11 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
         if not is_float(e):
             _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
     with np.errstate(all="ignore"):
-        _prepare(launch, step_of, after or {})
+        _prepare(launch, after or {})
         _schedule(launch, values, order)
 
 
-def _prepare(launch: Launch, step_of: Callable[[Launch, Op], Step | None],
-             after: Mapping[Block | Op, Sequence[Step]]) -> None:
+def _prepare(launch: Launch, after: Mapping[Block | Op, Sequence[Step]]) -> None:
     """Make the plans.  Operations of no step (constants) leave their values in `constants`.
 
     `after` has steps that follow an operation, or stand at a block's start."""

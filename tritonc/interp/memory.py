@@ -121,9 +121,9 @@ class Memory:
         shift = np.int64(size.bit_length() - 1)
         for room in rooms:
             which: Any = slice(None) if len(rooms) == 1 else np.nonzero(owner == room)[0]
-            mine, places = addresses[which], np.arange(addresses.size)[which]
+            mine = addresses[which]
             if not 0 <= room < len(self.buffers):
-                self._outside(addresses, int(places[0]), size, write)
+                self._outside(addresses, _place(addresses, which), size, write)
             buffer = self.buffers[room]
             end = buffer.base + buffer.size - size
             if len(rooms) > 1:
@@ -133,10 +133,10 @@ class Memory:
                 pad = 0 if write else buffer.pad
                 bad = (mine < buffer.base - pad) | (mine > end + pad)
                 if bad.any():
-                    self._outside(addresses, int(places[np.argmax(bad)]), size, write)
+                    self._outside(addresses, _place(addresses, which, bad), size, write)
                 inside = (mine >= buffer.base) & (mine <= end)
             if write and buffer.constant:
-                raise BadAccess("run-constant-store", int(places[0]),
+                raise BadAccess("run-constant-store", _place(addresses, which),
                                 f"writes {size} bytes at {self.place(int(mine[0]))}, "
                                 "which is constant memory")
             yield buffer, which, (mine - buffer.base) >> shift, inside
@@ -170,6 +170,11 @@ class Memory:
         offset = address - buffer.base
         text = f"{buffer.name} {'-' if offset < 0 else '+'} {abs(offset)}"
         return f"{text} (buffer '{buffer.name}' has {buffer.size} bytes)" if sizes else text
+
+
+def _place(addresses: Addresses, which: Any, bad: Any = True) -> int:
+    """The number of the first of some addresses for which a mask holds."""
+    return int(np.arange(addresses.size)[which][np.argmax(bad)])
 
 
 def initial_content(table: ConstantTable) -> npt.NDArray[Any]:

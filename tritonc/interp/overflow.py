@@ -6,7 +6,6 @@ the addresses and guards of a kernel back to such operations; while the kernel r
 says which of its elements overflowed, what carries them on passes that on, and the access that
 meets one warns.  An element that no access touches is no matter."""
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,10 +17,9 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I1, I32, element, shape
 from tritonc.source import Note, Span
 
-_ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
-    "add": (np.add, operator.add, "sum", "+"),
-    "sub": (np.subtract, operator.sub, "difference", "-"),
-    "mul": (np.multiply, operator.mul, "product", "*")}
+_ARITHMETIC: dict[str, tuple[np.ufunc, str, str]] = {
+    "add": (np.add, "sum", "+"), "sub": (np.subtract, "difference", "-"),
+    "mul": (np.multiply, "product", "*")}
 _CARRIERS = frozenset("addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 
@@ -50,10 +48,16 @@ class Overflow:
         if op not in self.followed or op.name not in _ARITHMETIC:
             return step
         result, extents = op.result, shape(op.result.type)
-        exact, exact_of_ints, *_ = _ARITHMETIC[op.name]
+        exact = _ARITHMETIC[op.name][0]
         first, second = _operands(launch, op)
 
-        def note(frame: Frame, a: Any, b: Any, wrong: Any) -> None:
+        def noted(frame: Frame) -> None:
+            step(frame)
+            values = frame.values
+            a, b = values[first], values[second]
+            wrong = exact(a, b, dtype=np.int64) != values[result]
+            if not wrong.any():
+                return
             if op not in self.first:
                 at = int(np.argmax(wrong))
                 self.first[op] = tuple(  # type: ignore[assignment]
@@ -61,22 +65,7 @@ class Overflow:
             frame.overflowed[result] = (wrong, op)
             self._track(launch)
 
-        def tile(frame: Frame) -> None:
-            step(frame)
-            values = frame.values
-            a, b = values[first], values[second]
-            wrong = exact(a, b, dtype=np.int64) != values[result]
-            if wrong.any():
-                note(frame, a, b, wrong)
-
-        def scalar(frame: Frame) -> None:
-            step(frame)
-            values = frame.values
-            a, b = values[first], values[second]
-            if exact_of_ints(int(a), int(b)) != values[result]:
-                note(frame, a, b, np.True_)
-
-        return tile if extents else scalar
+        return noted
 
     def _track(self, launch: Launch) -> None:
         """From now on overflows are carried from step to step: nothing had to be, so far."""
@@ -114,13 +103,13 @@ class Overflow:
         if cause in self.warned:
             return
         self.warned.add(cause)
-        _, exact, word, sign = _ARITHMETIC[cause.name]
+        exact, word, sign = _ARITHMETIC[cause.name]
         a, b = self.first[cause]
         span: Span | None = cause.span
         index = ", ".join(map(str, frame.instance.index))
         access = op.name if op.name in ("load", "store") else "atomic operation"
         self.warn("index-overflow", span, f"this {word} does not fit in an int: {a} {sign} "
-                  f"{f'({b})' if b < 0 else b} is {exact(a, b)}; an index may not "
+                  f"{f'({b})' if b < 0 else b} is {exact(a, b, dtype=np.int64)}; an index may not "
                   "wrap: compute it as long",
                   Note(f"the {what} of this {access} depends on it", op.span),
                   Note(f"in instance ({index})"))

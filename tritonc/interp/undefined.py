@@ -2,6 +2,8 @@
 beside each value."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -97,11 +99,8 @@ def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:
 
 
 def either(masks: Masks) -> Any:
-    found = None
-    for mask in masks:
-        if mask is not None:
-            found = mask if found is None else found | mask
-    return found
+    known = [mask for mask in masks if mask is not None]
+    return reduce(or_, known) if known else None
 
 
 def _of_choice(masks: Masks, inputs: Sequence[Any]) -> Any:

@@ -6,18 +6,22 @@ from typing import Any
 
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import ROWS
-from tritonc.ir.types import Type
+from tritonc.ir.types import Tile, Type, element
 from tritonc.source import Span
 
 
 def make_op(name: str, operands: list[Value], type: Type | None = None, *,
             guard: Value | None = None, span: Span | None = None,
-            blocks: list[Block] | None = None, **attributes: Any) -> Op:
+            blocks: list[Block] | None = None, named: str = "", **attributes: Any) -> Op:
     """An operation with its result types inferred; `type` states what the rule cannot infer.
+    `named`: the name of its one result.
 
     Raises rules.TypeMismatch if the operands do not fit."""
     result_types = ROWS[name].rule([v.type for v in operands], attributes, type)
-    return Op(name, operands, attributes, result_types, guard, span, blocks)
+    op = Op(name, operands, attributes, result_types, guard, span, blocks)
+    if named:
+        op.result.name = named
+    return op
 
 
 class Builder:
@@ -52,6 +56,21 @@ class Builder:
     def constant(self, value: int | float | bool, type: Type) -> Value:
         return self.value("constant", type=type, value=value)
 
+    def spread(self, value: Value, thin: tuple[int, ...], whole: tuple[int, ...]) -> Value:
+        """A tile in the shape `thin`, then repeated along axes of which that has an extent of 1."""
+        e = element(value.type)
+        return self.value("broadcast", self.value("reshape", value, type=Tile(e, thin)),
+                          type=Tile(e, whole))
+
+    def along(self, value: Value, axis: int, whole: tuple[int, ...]) -> Value:
+        """A tile of one axis along that axis of a larger tile."""
+        thin = tuple(n if d == axis else 1 for d, n in enumerate(whole))
+        return value if len(whole) == 1 else self.spread(value, thin, whole)
+
+    def numbers(self, axis: int, whole: tuple[int, ...]) -> Value:
+        """The index along an axis of a tile."""
+        return self.along(self.value("range", start=0, stop=whole[axis]), axis, whole)
+
     def joined(self, name: str, values: Iterable[Value]) -> Value:
         """What an operation makes of values, at least one: of the first two, then of that and the
         next one.  Each is asked for when it is joined, so what makes it may be placed then."""
@@ -64,6 +83,12 @@ def until_unchanged(change: Callable[[], bool]) -> bool:
     while change():
         changed = True
     return changed
+
+
+def behind(block: Block, value: Value, span: Span | None = None) -> Builder:
+    """Where a block has made a value: behind what makes it, and behind the phis."""
+    at = block.ops.index(value.op) + 1 if value.op in block.ops else 0
+    return Builder(block, max(at, len(block.phis())), span)
 
 
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:

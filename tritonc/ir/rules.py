@@ -100,17 +100,19 @@ def merge(types: Sequence[Type], attributes: Attributes, stated: Type | None) ->
 
 
 def phi(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    if not types:
-        _want(stated is not None, "a phi with no operand must state its type")
-        assert stated is not None
-        return (stated,)
-    return (_same(types),)
+    return (_same(types),) if types else _as_stated(
+        stated, True, "a phi with no operand must state its type")
 
 
 def stated_type(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     """No operands; the type is the one stated."""
-    if stated is None:
-        raise TypeMismatch("the result type must be stated")
+    return _as_stated(stated, True, "the result type must be stated")
+
+
+def _as_stated(stated: Type | None, fits: bool, message: str, *found: object) -> Types:
+    """The type that the program states, if it does and that fits."""
+    _want(stated is not None and fits, message, *found)
+    assert stated is not None
     return (stated,)
 
 
@@ -198,10 +200,8 @@ def atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -
 
 
 def splat(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    _want(isinstance(stated, Tile) and not isinstance(types[0], Tile | Buffer)
-          and stated.element == types[0], "cannot splat {} to {}", types[0], stated)
-    assert stated is not None
-    return (stated,)
+    return _as_stated(stated, isinstance(stated, Tile) and not isinstance(types[0], Tile | Buffer)
+                      and stated.element == types[0], "cannot splat {} to {}", types[0], stated)
 
 
 def broadcast(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
@@ -209,17 +209,14 @@ def broadcast(types: Sequence[Type], attributes: Attributes, stated: Type | None
     ok = (isinstance(t, Tile) and isinstance(stated, Tile) and t.element == stated.element
           and len(t.shape) == len(stated.shape)
           and all(a in (1, b) for a, b in zip(t.shape, stated.shape, strict=True)))
-    _want(ok, "cannot broadcast {} to {}", t, stated)
-    assert stated is not None
-    return (stated,)
+    return _as_stated(stated, ok, "cannot broadcast {} to {}", t, stated)
 
 
 def reshape(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
-    _want(stated is not None and element(t) == element(stated)
-          and prod(shape(t)) == prod(shape(stated)), "cannot reshape {} to {}", t, stated)
-    assert stated is not None
-    return (stated,)
+    fits = stated is not None and element(t) == element(stated) \
+        and prod(shape(t)) == prod(shape(stated))
+    return _as_stated(stated, fits, "cannot reshape {} to {}", t, stated)
 
 
 def transpose(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:

@@ -143,6 +143,11 @@ is_int: Callable[[Type], bool] = attrgetter("is_int")
 has_numbers: Callable[[Type], bool] = attrgetter("has_numbers")
 
 
+def bytes_of(t: Type) -> int:
+    """The bytes of all elements of a tile, or of a scalar."""
+    return prod(shape(t)) * element(t).bytes
+
+
 def scalar(t: Type) -> Scalar:
     """The element type, which the caller knows to be no pointer."""
     e = element(t)

@@ -12,9 +12,10 @@ Both sides of an assumed `and` are assumed.
 An assumption under a guard promises nothing of other elements, and is left alone.  Equal conditions
 are one value after `cse`, so that masks which repeat an assumption go."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import lcm
 
+from tritonc.analysis.facts import bounds_of, full
 from tritonc.analysis.values import int_of, origin, sides
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -103,14 +104,6 @@ def _promise(kernel: Kernel, cfg: Cfg, block: Block, op: Op, value: Value, n: in
 
 # --- bounds ---
 
-# What `x predicate n` says: the least x, the greatest.
-_BOUNDS: dict[str, Callable[[int], tuple[int | None, int | None]]] = {
-    "slt": lambda n: (None, n - 1), "sle": lambda n: (None, n), "sgt": lambda n: (n + 1, None),
-    "sge": lambda n: (n, None), "eq": lambda n: (n, n),
-    "ult": lambda n: (0, n - 1) if n > 0 else (None, None),  # greater n: both signs are possible
-    "ule": lambda n: (0, n) if n >= 0 else (None, None)}  # fmt: skip
-
-
 def _bound(kernel: Kernel, condition: Value) -> bool:
     """Let a parameter be known to lie on the side of a constant that the condition says."""
     test = condition.op
@@ -121,14 +114,15 @@ def _bound(kernel: Kernel, condition: Value) -> bool:
         predicate, x, limit = SWAPPED[predicate], limit, x
     n = int_of(limit)
     x = origin(x, ("sext", "splat", "broadcast", "assume_multiple"))
-    if n is None or predicate not in _BOUNDS or x not in kernel.parameters or not is_int(x.type):
+    if n is None or x not in kernel.parameters or not is_int(x.type):
         return False
     info = kernel.info[kernel.parameters.index(x)]
     before = info.least, info.greatest
-    low, high = _BOUNDS[predicate](n)
-    if low is not None:
+    whole = full(element(x.type).bits)
+    low, high = bounds_of(predicate, n, whole)
+    if low > whole[0]:
         info.least = low if info.least is None else max(low, info.least)
-    if high is not None:
+    if high < whole[1]:
         info.greatest = high if info.greatest is None else min(high, info.greatest)
     return before != (info.least, info.greatest)
 

@@ -26,16 +26,22 @@ MOST_BESIDE_PRODUCTS = 16  # the product takes a hundred times as long
 
 def convert_if(kernel: Kernel, context: Context) -> bool:
     """Convert until no branch fits.  The emptied blocks are removed."""
-    return until_unchanged(lambda: _convert_one(kernel))
+    return until_unchanged(lambda: _convert_each(kernel))
 
 
-def _convert_one(kernel: Kernel) -> bool:
+def _convert_each(kernel: Kernel) -> bool:
+    """One walk, inner branches first.  The graph is that from before it, in which a join has more
+    predecessors, so that what surrounds a converted branch waits for the next walk."""
     cfg = Cfg(kernel)
-    for block in reversed(cfg.order):  # inner branches first
-        if block.terminator.name == "cond_br" and _convert(kernel, cfg, block):
-            merge_chains(kernel)  # what a branch has become may be a side of the one around it
-            return True
-    return False
+    mapping: dict[Value, Value] = {}
+    converted = [_convert(cfg, block, mapping) for block in reversed(cfg.order)
+                 if block.terminator.name == "cond_br"]
+    if not any(converted):
+        return False
+    kernel.blocks = [block for block in kernel.blocks if block.ops]
+    kernel.replace(mapping)
+    merge_chains(kernel)  # what a branch has become may be a side of the one around it
+    return True
 
 
 def _side(cfg: Cfg, block: Block, side: Block) -> Block | None:
@@ -45,7 +51,9 @@ def _side(cfg: Cfg, block: Block, side: Block) -> Block | None:
     return side.terminator.blocks[0]
 
 
-def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
+def _convert(cfg: Cfg, block: Block, mapping: dict[Value, Value]) -> bool:
+    """Whether the branch was converted; it leaves its sides empty, and `mapping` has what phis
+    become."""
     yes, no = block.terminator.blocks
     if yes is no:
         return False
@@ -78,7 +86,6 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
     build = Builder(block, span=span)
     for side in sides:
         put_under(condition, side is yes, side.ops[:-1], build)
-    mapping: dict[Value, Value] = {}
     from_yes, from_no = (yes if yes in sides else block), (no if no in sides else block)
     for op in phis:
         a, b = incoming(op, from_yes), incoming(op, from_no)
@@ -89,9 +96,8 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
         if len(op.operands) == 1:
             mapping[op.result] = merged
     block.ops.append(Op("br", [], blocks=[join], span=span))
-    kernel.blocks = [b for b in kernel.blocks if b not in sides]
-    if mapping:
-        join.ops = [op for op in join.ops if not op.results or op.results[0] not in mapping]
-        kernel.replace(mapping)
+    for side in sides:
+        side.ops = []
+    join.ops = [op for op in join.ops if not op.results or op.results[0] not in mapping]
     return True
 

@@ -48,10 +48,8 @@ def _improved(text: str, context: Context) -> str:
     block.ops += [*stores, Op("ret", [])]
     parameters = [*own.values(), *places]
     kernel = Kernel("f", parameters, [ParameterInfo() for _ in parameters], [block])
-    changed = False
-    for improve in PASSES:
-        changed |= improve(kernel, context)
-    if not changed:
+    changed = [improve(kernel, context) for improve in PASSES]
+    if not any(changed):
         return text
     results = [op.operands[1] for op in block.ops if op.name == "store"]
     ops = [op for op in block.ops if op.name not in ("store", "ret")]

@@ -156,10 +156,8 @@ class _Wide:
                                 type=to, **op.attributes)
         extents = shape(value.type)
         at = axis + 1
-        thin = self.b.value("reshape", value, type=Tile(to.element, (
-            *extents[:at], 1, *extents[at:])))
-        wide = self.b.value("broadcast", thin, type=Tile(to.element, (
-            *extents[:at], self.n, *extents[at:])))
+        wide = self.b.spread(value, (*extents[:at], 1, *extents[at:]),
+                             (*extents[:at], self.n, *extents[at:]))
         return self.b.value("reshape", wide, type=to)
 
     def fits(self, value: Value) -> bool:
@@ -233,9 +231,8 @@ class _Wide:
             self.n if d == axis + 1 else 1 for d in range(3))))
         found: Value | None = None
         for i, value in reversed([*enumerate(values)]):
-            part = self.b.value("reshape", value, type=Tile(to.element, tuple(
-                1 if d == axis + 1 else e for d, e in enumerate(extents))))
-            part = self.b.value("broadcast", part, type=Tile(to.element, extents))
+            part = self.b.spread(value, tuple(
+                1 if d == axis + 1 else e for d, e in enumerate(extents)), extents)
             if found is not None:
                 own = self.b.value("icmp", turn, self.b.constant(i, turn.type), predicate="eq")
                 own = self.b.value("broadcast", own, type=Tile(I1, extents))

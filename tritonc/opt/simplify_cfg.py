@@ -57,14 +57,16 @@ def merge_chains(kernel: Kernel) -> bool:
 def _skip_empty(kernel: Kernel) -> bool:
     """Let branches to a block that only branches on go where it goes."""
     cfg = Cfg(kernel)
-    changed = False
+    predecessors, headers = dict(cfg.predecessors), {loop.header for loop in cfg.loops}
+    place = {block: i for i, block in enumerate(kernel.blocks)}
+    gone: set[Block] = set()
     for block in cfg.order[1:]:
         if len(block.ops) != 1 or block.terminator.name != "br":
             continue
         target = block.terminator.blocks[0]
-        if target is block or any(loop.header is target for loop in cfg.loops):
+        if target is block or target in headers:
             continue
-        sources = cfg.predecessors[block]
+        sources = predecessors[block]
         if any(target in source.successors for source in sources) and target.phis():
             continue  # two edges from one block would need two operands of a phi
         for op in target.phis():
@@ -74,8 +76,11 @@ def _skip_empty(kernel: Kernel) -> bool:
             op.blocks[remove:remove + 1] = sources
         for source in sources:
             redirect(source, block, target)
-        kernel.blocks.remove(block)
-        cfg = Cfg(kernel)
-        changed = True
-    return changed
+        gone.add(block)
+        predecessors[target] = sorted({*predecessors[target], *sources} - {block},
+                                      key=place.__getitem__)
+        if block in headers:
+            headers.add(target)
+    kernel.blocks = [block for block in kernel.blocks if block not in gone]
+    return bool(gone)
 

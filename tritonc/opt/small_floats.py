@@ -17,14 +17,13 @@ Done beside products, where a value of one small integer takes more operations t
 
 from collections.abc import Mapping, Sequence
 from math import copysign, frexp, ldexp
-from typing import Any
 
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.tables import constant_lookup
 from tritonc.analysis.values import constant_of, int_of
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numeric.numbers import NotFoldable, Number, evaluate, fit
 from tritonc.ir.types import F32, I32, Tile, element, with_element
 from tritonc.records import NamedTuple
@@ -179,20 +178,15 @@ def _number(code: int, mantissa: int) -> float:
 
 def _decoded(code: Value, root: Op, form: Format) -> list[Op]:
     """Operations that put the fields of a code where a float has them; the last has the number."""
-    new: list[Op] = []
-    whole = with_element(root.result.type, I32)
-
-    def make(name: str, *operands: Value, **more: Any) -> Value:
-        new.append(make_op(name, [*operands], span=root.span, **more))
-        return new[-1].result
+    b, whole = Builder(Block("decoded"), span=root.span), with_element(root.result.type, I32)
 
     def field(mask: int, shift: int) -> Value:
-        bits = make("and", code, make("constant", type=whole, value=mask))
-        return make("shl", bits, make("constant", type=whole, value=shift))
+        bits = b.value("and", code, b.constant(mask, whole))
+        return b.value("shl", bits, b.constant(shift, whole))
 
     word = field(form.magnitude, form.shift)
     if form.sign:
-        word = make("or", field(form.sign, SIGN - form.sign.bit_length() + 1), word)
-    number = make("bitcast", word, type=root.result.type)
-    make("fmul", number, make("constant", type=root.result.type, value=2.0 ** form.scale))
-    return new
+        word = b.value("or", field(form.sign, SIGN - form.sign.bit_length() + 1), word)
+    number = b.value("bitcast", word, type=root.result.type)
+    b.value("fmul", number, b.constant(2.0 ** form.scale, root.result.type))
+    return b.block.ops

@@ -68,10 +68,7 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
     one = (*before, high, 1, low, *behind)
     at = len(before) + 1
     split = build.value("reshape", x, type=types.make(e, pairs))
-    along = tuple(2 if d == at else 1 for d in range(len(pairs)))
-    numbers = build.value("reshape", build.value("range", start=0, stop=2),
-                          type=types.make(types.I32, along))
-    numbers = build.value("broadcast", numbers, type=types.make(types.I32, pairs))
+    numbers = build.numbers(at, pairs)
     halves = [_half(build, split, numbers, at, number, one) for number in (1, 0)]
     first = build.value("icmp", numbers, build.constant(0, numbers.type), predicate="eq")
     return build.value("reshape", build.value("select", first, *halves), type=x.type)
@@ -80,9 +77,7 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
 def _half(build: Builder, pairs: Value, numbers: Value, axis: int, number: int,
           one: tuple[int, ...]) -> Value:
     """One of each pair, in both of their places."""
-    e: types.Scalar = types.scalar(pairs.type)
     here = build.value("icmp", numbers, build.constant(number, numbers.type), predicate="eq")
     chosen = build.value("select", here, pairs, build.constant(0, pairs.type))
     half = build.value("reduce", chosen, kind="or", axes=(axis,))
-    half = build.value("reshape", half, type=types.make(e, one))
-    return build.value("broadcast", half, type=pairs.type)
+    return build.spread(half, one, types.shape(pairs.type))

@@ -5,6 +5,7 @@ whose work grows faster than their sizes, has a row: the elements of its result,
 elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -45,20 +46,9 @@ def check(function: Any, arguments: list[Any], keywords: Mapping[str, Any]) -> N
         raise Refused(f"this takes about {work:.0e} operations; the limit is {MAX_WORK:.0e}")
 
 
-def _order(a: Any) -> tuple[int, int, int]:
-    """The number of matrices in `a`, and their extents."""
+def _factors(longer: int, a: Any, *_: Any, **__: Any) -> tuple[int, int]:
     *batch, m, n = np.shape(a)
-    return prod(batch), m, n
-
-
-def _values(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
-    count, m, n = _order(a)
-    return count * max(m, n) ** 2, ITERATED * count * m * n * max(m, n)
-
-
-def _solution(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
-    count, m, n = _order(a)
-    return count * max(m, n) ** 2, SOLVED * count * m * n * max(m, n)
+    return prod(batch) * max(m, n) ** 2, longer * prod(batch) * m * n * max(m, n)
 
 
 def _fit(x: Any, _: Any, deg: Any, *__: Any, **___: Any) -> tuple[int, int]:
@@ -67,7 +57,8 @@ def _fit(x: Any, _: Any, deg: Any, *__: Any, **___: Any) -> tuple[int, int]:
 
 
 def _power(a: Any, n: int) -> tuple[int, int]:
-    count, m, _ = _order(a)
+    *batch, m, _ = np.shape(a)
+    count = prod(batch)
     return count * m * m, 2 * count * m**3 * max(1, abs(int(n)).bit_length())
 
 
@@ -166,8 +157,9 @@ def _pad(a: Any, width: Any, *_: Any, **__: Any) -> tuple[int, int]:
 
 _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["svd", "eig", "eigh", "eigvals", "eigvalsh", "pinv", "lstsq", "cond",
-                     "matrix_rank", "svdvals"], _values),
-    **dict.fromkeys(["qr", "inv", "det", "slogdet", "cholesky", "solve"], _solution),
+                     "matrix_rank", "svdvals"], partial(_factors, ITERATED)),
+    **dict.fromkeys(["qr", "inv", "det", "slogdet", "cholesky", "solve"],
+                    partial(_factors, SOLVED)),
     **dict.fromkeys(["convolve", "correlate", "polymul"], _convolution),
     **dict.fromkeys(["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"], _transform),
     **dict.fromkeys(["matmul", "dot", "inner", "vecdot", "matvec", "vecmat"], _product),

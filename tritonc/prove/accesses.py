@@ -122,9 +122,7 @@ def missing(need: Need) -> str:
 
 def also(state: State) -> str:
     """The first need without which a condition could not be used."""
-    for need in state.missing:
-        return f"; and {missing(need)}"
-    return ""
+    return next((f"; and {missing(need)}" for need in state.missing), "")
 
 
 def show(poly: Linear) -> str:

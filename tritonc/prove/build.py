@@ -56,8 +56,7 @@ def build(problem: Problem, kernel: Kernel) -> Model:
         node = argument.expression.node
         if is_integer(value):
             found = numbers.of(node)
-            model.numbers[value] = found if found is not None else symbol(
-                Symbol(argument.name, inside=value))
+            model.numbers[value] = found if found is not None else symbol(Symbol(argument.name))
             model.facts += promised(model, value, info)
         elif is_pointer(value.type):
             e, unsigned = element_of(argument, value.type, info)

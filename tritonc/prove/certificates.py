@@ -33,27 +33,22 @@ _PIVOTS = 400
 _STEPS = 20_000_000  # of z3, some two seconds: not of time, which would depend on the machine
 
 
-class Numbering:
-    """Numbers for symbols, so that monomials compare fast and in one order."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Value, int] = {}
-
-    def polynomial(self, linear: Linear) -> Polynomial:
-        found: Polynomial = {}
-        for monomial, n in linear.terms:
-            key = tuple(sorted(self.numbers.setdefault(v, len(self.numbers)) for v in monomial))
-            found[key] = found.get(key, 0) + n
-        return {m: n for m, n in found.items() if n}
+def _polynomial(linear: Linear, numbers: dict[Value, int]) -> Polynomial:
+    """With numbers for symbols, so that monomials compare fast and in one order."""
+    found: Polynomial = {}
+    for monomial, n in linear.terms:
+        key = tuple(sorted(numbers.setdefault(v, len(numbers)) for v in monomial))
+        found[key] = found.get(key, 0) + n
+    return {m: n for m, n in found.items() if n}
 
 
 def entails(facts: Sequence[Linear], goal: Linear) -> bool:
     """Whether a proof is found that `goal` is not negative where no fact is."""
     if goal.constant is not None and goal.constant >= 0:
         return True
-    numbering = Numbering()
-    opposite = _tightened(numbering.polynomial(goal.scaled(-1) - ONE))
-    given = [_tightened(numbering.polynomial(fact)) for fact in facts]
+    numbers: dict[Value, int] = {}
+    opposite = _tightened(_polynomial(goal.scaled(-1) - ONE, numbers))
+    given = [_tightened(_polynomial(fact, numbers)) for fact in facts]
     known = list({tuple(sorted(f.items())): f for f in given if f}.values())
     return refutes(known, opposite)
 

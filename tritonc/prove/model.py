@@ -28,15 +28,13 @@ Split = list[Branch]  # of which one holds
 class Symbol(Value):
     """A number that nothing computes from others: a size, an index, what a table holds.
 
-    `own`: each instance, element or iteration has its own.  `inside`: the value that it stands for.
-    """
+    `own`: each instance, element or iteration has its own."""
 
-    __slots__ = ("inside", "own")
+    __slots__ = ("own",)
 
-    def __init__(self, name: str, own: bool = False, inside: Value | None = None) -> None:
+    def __init__(self, name: str, own: bool = False) -> None:
         super().__init__(I64, name)
         self.own = own
-        self.inside = inside
 
 
 @dataclass

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.values import remembered
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import element, is_int, shape
@@ -138,7 +139,6 @@ class Points:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.blocks: dict[Block, State] = {}
         self.loops: dict[Loop, Rule] = {}
 
     def state(self, op: Op, index: Index) -> State:
@@ -155,10 +155,9 @@ class Points:
             found.add(self.terms.holds(op.guard, index if shape(op.guard.type) else (), True))
         return found
 
+    @remembered()
     def block(self, block: Block) -> State:
         """What holds at a block's start."""
-        if block in self.blocks:
-            return self.blocks[block]
         above = self.terms.cfg.immediate_dominator.get(block)
         if above is None:
             found = self._entry()
@@ -172,7 +171,6 @@ class Points:
             loop = self.terms.loops.get(block)
             if loop is not None:
                 self.loops[loop] = self._iterations(loop, found)
-        self.blocks[block] = found
         return found
 
     def _entry(self) -> State:
@@ -269,13 +267,9 @@ class Points:
         if end is not None and end.name == "cond_br" and end.blocks[0] is not end.blocks[1]:
             found.append(self.terms.holds(end.operands[0], (), end.blocks[0] is loop.header))
         mapping: dict[Value, Linear] = {iteration: symbol(iteration) - ONE}
-        earlier: list[Rule] = []
-        for rule in found:
-            claims = [claim for branch in rule for claim in branch
-                      if self._same(claim, loop, iteration)]
-            if len(rule) == 1 and claims:
-                earlier.append((tuple(self._moved(claim, mapping) for claim in claims),))
-        return earlier
+        return [(tuple(self._moved(claim, mapping) for claim in claims),)
+                for rule in found if len(rule) == 1 and (claims := [
+                    claim for claim in rule[0] if self._same(claim, loop, iteration)])]
 
     def _same(self, claim: Claim, loop: Loop, iteration: Symbol) -> bool:
         """Whether of what changes in the loop the claim speaks of the counter alone."""

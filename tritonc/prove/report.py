@@ -45,7 +45,8 @@ class Proof:
         sizes = f" for all {', '.join(self.sizes)}" if self.sizes else ""
         yield f"{self.kernel}{sizes}{f' ({tunables})' if tunables else ''}:"
         for access in self.accesses:
-            yield _line(f"{_place(access)}{access.kind} {access.buffer}", access.verdict.verdict,
+            place = f"{access.op.span}: " if access.op.span is not None else ""
+            yield _line(f"{place}{access.kind} {access.buffer}", access.verdict.verdict,
                         access.verdict.fact, "in bounds")
         for sharing in self.sharings:
             yield _line(f"instances that touch one byte of {sharing.buffer}",
@@ -58,11 +59,6 @@ def _line(what: str, verdict: str, fact: str, good: str) -> str:
     if verdict == REFUTED:
         return f"  {what}: REFUTED\n    {fact}"
     return f"  {what}: unknown\n    missing: {fact}"
-
-
-def _place(access: Access) -> str:
-    span = access.op.span
-    return f"{span}: " if span is not None else ""
 
 
 def prove(source: SourceFile, options: Options, language: str, diagnostics: Diagnostics,

@@ -7,6 +7,8 @@ rows and columns apart, the cases "this index is less, equal, greater" are looke
 
 Atomic operations may meet each other; so buffers that nothing else stores to are left out."""
 
+from itertools import combinations_with_replacement
+
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element
@@ -47,18 +49,16 @@ def _apart(terms: Terms, near: list[Access]) -> Verdict:
     if any(a.verdict.verdict != PROVED for a in near):
         return Verdict(UNKNOWN, "that all of its accesses are in bounds")
     how = ""
-    for number, a in enumerate(near):
-        for b in near[number:]:
-            atomic = a.op.name != "store" and b.op.name != "store" and a.op.name != "load" \
-                and b.op.name != "load"
-            if atomic or not (a.writes or b.writes):
-                continue
-            proofs: list[str] = []
-            if not _disjoint(terms, a, b, proofs):
-                where = "" if a is b else " and another access"
-                return Verdict(UNKNOWN, f"that the {a.kind} {a.buffer}{where} touches other "
-                               "elements in each instance")
-            how = how or "".join(proofs[:1])
+    for a, b in combinations_with_replacement(near, 2):
+        atomic = {"load", "store"}.isdisjoint((a.op.name, b.op.name))
+        if atomic or not (a.writes or b.writes):
+            continue
+        proofs: list[str] = []
+        if not _disjoint(terms, a, b, proofs):
+            where = "" if a is b else " and another access"
+            return Verdict(UNKNOWN, f"that the {a.kind} {a.buffer}{where} touches other "
+                           "elements in each instance")
+        how = how or "".join(proofs[:1])
     return Verdict(PROVED, how)
 
 

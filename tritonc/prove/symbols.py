@@ -51,8 +51,7 @@ class Symbols:
 
     def opaque(self, value: Value) -> Term:
         """A symbol that `Facts` bounds."""
-        found = Symbol(value.name or (value.op.name if value.op else "value"), own=True,
-                       inside=value)
+        found = Symbol(value.name or (value.op.name if value.op else "value"), own=True)
         self.origins[found] = value.op, ()
         poly = symbol(found)
         if is_int(value.type):
@@ -67,7 +66,7 @@ class Symbols:
         if place in self.shared:
             return self.shared[place], False
         own = any(not isinstance(v, Symbol) or v.own for part in parts for v in part.values())
-        found = Symbol(name, own, op.results[0])
+        found = Symbol(name, own)
         self.origins[found] = (None if parts else op), parts
         self.shared[place] = symbol(found)
         return self.shared[place], True

@@ -79,7 +79,8 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), scope.Poisoned)]
-    candidates += [*table.names(), *(m for m in context.unit.macros if m[0] != "_")]
+    candidates += [*table.names(), *(m for m in context.unit.macros if m[0] != "_"),
+                   "return", "break", "continue"]
     notes = foreign.notes(name)
     near = None if notes else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
@@ -133,6 +134,10 @@ def _check_precedence(context: Context, node: syntax.Binary, left: Term, right: 
             name = "bitwise-precedence"
         elif node.operator in ("<<", ">>") and part.operator in ("+", "-"):
             name = "shift-precedence"
+        elif part.operator in (order := ("<", "<=", ">", ">=")) and node.operator in order:
+            context.warning("chained-comparison", node.span, "this compares the result of a "
+                            "comparison, 0 or 1; a range is tested as in 'a < x && x < b'")
+            continue
         else:
             continue
         context.warning(name, part.operator_span, f"'{part.operator}' binds tighter than "

@@ -1,4 +1,5 @@
-"""What a program states and does not use: values, variables, parameters; conditions that assign.
+"""What a program states and does not use: values, variables, parameters; conditions that assign
+or have no statement.
 
 Read off the syntax tree.
 
@@ -81,6 +82,8 @@ class _Function:
             return
         if isinstance(node, _CONDITIONS):
             self.condition(node.condition)
+        if isinstance(node, syntax.If | syntax.Predicated):
+            self.body(node.then if isinstance(node, syntax.If) else node.body)
         if isinstance(node, syntax.Variable):
             for child in children(node):
                 self.visit(child)
@@ -123,6 +126,12 @@ class _Function:
                 return
             self.diagnostics.warning("assigned-condition", node.span, "this condition assigns; "
                                      "'==' compares")
+
+    def body(self, node: syntax.Statement) -> None:
+        """Warn of a semicolon that is a whole branch; what a macro made may be empty."""
+        if isinstance(node, syntax.Empty) and node.span.expansion is None:
+            self.diagnostics.warning("empty-body", node.span, "this semicolon is the whole "
+                                     "statement under the condition; '{}' says so on purpose")
 
     def value(self, node: syntax.Expression) -> None:
         """Warn of a statement without effect; what a macro made may be meant for other uses."""

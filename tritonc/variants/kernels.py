@@ -11,16 +11,27 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from tritonc.meta_parameters import BY_NAME
 from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, Span, fail
+from tritonc.variants.variant import (
+    WITHIN,
+    Variant,
+    assume,
+    can_hold,
+    entry_name,
+    parse,
+    required,
+    tile_of,
+)
 
 if TYPE_CHECKING:
     from tritonc.backend.target.target import Target
     from tritonc.ir.core import Kernel, Module
-    from tritonc.variants.variant import Binding, Variant, VariantSet
+    from tritonc.variants.variant import VariantSet
 
 MOST = 63  # variants of a kernel: a launch has a bit for each, and for the general entry
-Lower = Callable[["Binding", str], "Module"]
+Lower = Callable[[Mapping[str, int], str], "Module"]
 
 
 @dataclass
@@ -32,7 +43,7 @@ class Variants:
     sets: "dict[str, VariantSet]" = field(default_factory=dict)
     added: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def variant(self, name: str) -> "Variant":
+    def variant(self, name: str) -> Variant:
         """The variant that a kernel of the module is."""
         kernel, place = self.added[name]
         return self.sets[kernel].variants[place]
@@ -52,8 +63,6 @@ class Variants:
         """Lower all variants.  Raises CompileError if one that the user asked for cannot be.
 
         `other`: what another target has, from which the sets are; only that is added."""
-        from tritonc.variants.variant import entry_name
-
         kernels, taken = [*module.kernels], {*self.names}
         names = {of: name for name, of in other.added.items()} if other is not None else None
         for general in kernels:
@@ -70,8 +79,6 @@ class Variants:
     def plan(self, module: "Module", lower: Lower) -> dict[str, dict[str, Any]]:
         """What the manifest would say of variants that nobody has compiled, by kernel: those that
         can take its place."""
-        from tritonc.variants.variant import required, tile_of
-
         found = {}
         for general in module.kernels:
             known = self.sets[general.name]
@@ -89,8 +96,6 @@ class Variants:
                  names: Container[tuple[str, int]] | None = None) -> "Iterator[tuple[int, Kernel]]":
         """The kernels of the variants of `general` that can take its place, with their places in
         its set; of `names` where that is given."""
-        from tritonc.variants.variant import failed
-
         known = self.sets[general.name]
         for place, variant in enumerate(known.variants):
             if names is not None and (general.name, place) not in names:
@@ -101,16 +106,14 @@ class Variants:
                 if variant.given:
                     raise
                 if names is None:
-                    known.notes.append(failed(general.name, variant, error))
+                    known.notes.append(variant.failed(general.name, error))
 
     def leave_out(self, kernel: "Kernel", module: "Module", error: CompileError) -> None:
         """Take a variant away that a pass refuses.  Raises `error` if somebody asked for it."""
-        from tritonc.variants.variant import failed
-
         if kernel.name not in self.added or self.variant(kernel.name).given:
             raise error
         general, _ = self.added[kernel.name]
-        self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
+        self.sets[general].notes.append(self.variant(kernel.name).failed(general, error))
         module.kernels.remove(kernel)
         del self.added[kernel.name]
 
@@ -120,7 +123,6 @@ class Variants:
         any launch may take them; and those for arguments that are aligned."""
         from tritonc.backend.launch.aligned_entry import aligned_entry
         from tritonc.backend.launch.pack_programs import pack_programs
-        from tritonc.variants.variant import Variant, can_hold, entry_name, required
 
         for kernel in [*module.kernels]:
             general, place = self.added.get(kernel.name, (kernel.name, -1))
@@ -147,7 +149,6 @@ class Variants:
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
         from tritonc.ir.syntax.text import print_kernel
-        from tritonc.variants.variant import entry_name
 
         found: dict[str, dict[str, int]] = {}
         added: dict[str, tuple[str, int]] = {}
@@ -187,10 +188,9 @@ class Variants:
             "cluster" not in kernel.attributes)
 
 
-def lowered(variant: "Variant", general: "Kernel", module: "Module", lower: Lower) -> "Kernel":
+def lowered(variant: Variant, general: "Kernel", module: "Module", lower: Lower) -> "Kernel":
     """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
     from tritonc.variants.interface import difference
-    from tritonc.variants.variant import WITHIN, assume
 
     found = lower(variant.binding, general.name)
     (kernel,) = found.kernels
@@ -211,8 +211,6 @@ def lowered(variant: "Variant", general: "Kernel", module: "Module", lower: Lowe
 
 def _promised(kernel: "Kernel") -> dict[str, Any]:
     """What `required` reads of a kernel's row in the manifest."""
-    from tritonc.variants.variant import WITHIN, tile_of
-
     names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
     found = {"tile": tile_of(kernel), "parameters": [{
         key: value for name, key in names.items()
@@ -227,16 +225,13 @@ def _content(table: Any) -> tuple[Any, ...]:
 
 def check_given(texts: Sequence[str], module: "Module", tunables: set[str]) -> None:
     """Refuse a variant that is no kernel's, or binds what nobody knows.  Raises CompileError."""
-    from tritonc.meta_parameters import BY_NAME
-    from tritonc.variants.variant import concerns, parse
-
     for text in texts:
         variant = parse(text)
         for name in variant.binding:
             if name not in tunables and name not in BY_NAME:
                 raise fail("variant", None, f"variant '{text}': there is no tunable '{name}'; "
                            f"there are {', '.join([*sorted(tunables), *BY_NAME])}")
-        if not any(concerns(variant, kernel) for kernel in module.kernels):
+        if not any(variant.concerns(kernel) for kernel in module.kernels):
             raise fail("variant", None, f"variant '{text}': there is no kernel of that name, or "
                        "none that has the parameters of its facts")
 

@@ -54,6 +54,16 @@ class Variant(NamedTuple):
     few: int = 0
     within: tuple[int, int] | None = None  # (axis, elements)
 
+    def concerns(self, kernel: Kernel) -> bool:
+        """Whether it is for this kernel: it is not another's, and has what it assumes."""
+        names = {value.name for value in kernel.parameters}
+        return self.kernel in (None, kernel.name) and all(f.parameter in names for f in self.facts)
+
+    def failed(self, name: str, error: CompileError) -> str:
+        """What -v says where it was left out."""
+        values = ", ".join(f"{key} = {value}" for key, value in sorted(self.binding.items()))
+        return f"no variant of {name} with {values}: {error.diagnostics[0].message}"
+
 
 @dataclass
 class VariantSet:
@@ -132,13 +142,6 @@ def parse(text: str) -> Variant:
         else:
             facts.append(Fact(name, relation, value))
     return Variant(binding, tuple(facts), given=True, kernel=kernel.strip() or None)
-
-
-def concerns(variant: Variant, kernel: Kernel) -> bool:
-    """Whether a variant is for this kernel: it is not another's, and has what it assumes."""
-    names = {value.name for value in kernel.parameters}
-    return variant.kernel in (None, kernel.name) and all(f.parameter in names
-                                                         for f in variant.facts)
 
 
 def assume(kernel: Kernel, facts: Sequence[Fact]) -> None:
@@ -234,9 +237,3 @@ def entry_name(kernel: str, number: int, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def failed(name: str, variant: Variant, error: CompileError) -> str:
-    """What -v says of a variant that was left out."""
-    values = ", ".join(f"{key} = {value}" for key, value in sorted(variant.binding.items()))
-    return f"no variant of {name} with {values}: {error.diagnostics[0].message}"

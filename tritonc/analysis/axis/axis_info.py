@@ -18,7 +18,7 @@ stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes,
 may be accessed at once."""
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd
 from operator import attrgetter
 from typing import Any
@@ -35,7 +35,7 @@ from tritonc.analysis.axis.axis_lattice import (
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import TYPE, Kernel, Op, Value
-from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
+from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer, shape
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
            "vector_length"]
@@ -160,6 +160,14 @@ def known(infos: Infos, value: Value) -> AxisInfo:
     return infos[value]
 
 
+def distinct(infos: Infos, pointer: Value) -> bool:
+    """Whether no two elements of a tile of pointers point to the same place."""
+    info, extents = infos.get(pointer), shape(pointer.type)
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    return info is not None and (
+        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
+
+
 def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
     if op.name in RULES:
         operands = [infos.get(v) for v in op.operands]
@@ -169,12 +177,7 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
         return information(op, result.type, operands, signs)
     if op.name == "phi":
         known = [infos[v] for v in op.operands if v in infos]
-        if not known:
-            return None
-        info = known[0]
-        for other in known[1:]:
-            info = meet(info, other)
-        return info
+        return reduce(meet, known) if known else None
     if op.name == "constant":
         value = op.attributes["value"]
         return uniform(result.type, low_bit(int(value)), int(value)) if isinstance(

@@ -11,7 +11,7 @@ from dataclasses import field
 from tritonc.analysis.kept import kept
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.registers.weights import Weights, by_register
-from tritonc.analysis.values import MOVES
+from tritonc.analysis.values import MOVES, remembered
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
@@ -20,7 +20,6 @@ from tritonc.source import Span
 
 OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way
 _FEW = 2  # registers that may as well stay, for what can be computed of them anew
-Peak = tuple[float, Op | None, set[Value]]
 _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
 
 
@@ -45,13 +44,12 @@ class Estimate(Weights):
         super().__init__(kernel)
         self.cfg = Cfg(kernel)
         self.live = Liveness(self.cfg, self.root)
-        self._peaks: dict[Block, Peak] = {}
 
     def again(self) -> "Estimate":
         """The estimate where operations have moved within their blocks since, or others are to come
         piece by piece."""
         found = object.__new__(Estimate)
-        found.readers, found.cfg, found.live, found._peaks = self.readers, self.cfg, self.live, {}
+        found.readers, found.cfg, found.live = self.readers, self.cfg, self.live
         return found
 
     def registers(self, block: Block) -> int:
@@ -82,13 +80,9 @@ class Estimate(Weights):
             span = next((op.span for op in where.ops if op.span is not None), None)
         return Pressure(round(most), span, tuple(top))
 
-    def peak(self, block: Block) -> Peak:
+    @remembered()
+    def peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
-        if block not in self._peaks:
-            self._peaks[block] = self._peak(block)
-        return self._peaks[block]
-
-    def _peak(self, block: Block) -> Peak:
         live, weight = self.live.at_end(block), self.weight
         roots = self.live.roots.get  # of what reachable blocks read, all are there
         ops = [op for op in block.ops if op.name != "phi"]

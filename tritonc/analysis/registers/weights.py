@@ -15,6 +15,8 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
 A dot needs two steps of its operands beside."""
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 
 from tritonc.analysis.values import MOVES, remembered
 from tritonc.backend.target.matrix import BY_NAME
@@ -265,10 +267,7 @@ def _along(layout: Layout, bits: int) -> int:
 
 
 def _union(bits: Iterable[int]) -> int:
-    found = 0
-    for one in bits:
-        found |= one
-    return found
+    return reduce(or_, bits, 0)
 
 
 def _neighbours(scan: Op) -> int:

@@ -36,6 +36,7 @@ from tritonc.analysis.values import (
     MOVES,
     constant_of,
     defined_by,
+    origin,
     possible_bits,
     removable,
     slice_of,
@@ -211,9 +212,7 @@ def _of_bits(cast: Op, to: Scalar, made: list[Op]) -> Value | None:
 
 def _whole(value: Value) -> bool:
     """Whether a float is an integer: 2 to it is 0, infinite, or has one digit."""
-    op = value.op
-    while op is not None and op.name in MOVES:
-        op = op.operands[0].op
+    op = origin(value, MOVES).op
     return op is not None and op.name in ("sitofp", "uitofp")
 
 

@@ -256,8 +256,7 @@ def _uniform_last(operands: list[Value]) -> tuple[Value, Value] | None:
     """(tile, scalar or constant) of the operands of a product, if one is the same everywhere."""
     for y, factor in (operands, operands[::-1]):
         if is_uniform(factor):
-            splat = defined_by(factor, "splat")
-            return y, factor if splat is None else splat.operands[0]
+            return y, scalar_of(factor)
     return None
 
 

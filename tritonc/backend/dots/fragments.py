@@ -28,7 +28,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE, log2
-from tritonc.ir.types import scalar, shape
+from tritonc.ir.types import bytes_of, scalar, shape
 
 HELD = 176  # registers of a thread that sums, and what is loaded of an operand, may fill
 TILE = 8  # rows or columns of lanes
@@ -47,7 +47,7 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
         return False
     arranged = matrix.arrange(row, (rows, columns), warps // prod(batch))
     large = [load for load in raw if len(shape(load.result.type)) == 2]
-    held = sum(prod(shape(load.result.type)) * scalar(load.result.type).bytes for load in large)
+    held = sum(bytes_of(load.result.type) for load in large)
     if not large or arranged[1 - number] > 1 or (
             prod(batch) * rows * columns + held // WORD > HELD * warps * WARP_SIZE):
         return False

@@ -54,7 +54,7 @@ from tritonc.backend.dots.exponentials import (
     scalar_of,
     scaled,
 )
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, behind
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
@@ -237,9 +237,7 @@ class _Rewrite:
         return Builder(block, block.ops.index(op), op.span)
 
     def behind(self, op: Op) -> Builder:
-        block = self.home[op]
-        at = block.ops.index(op) + 1
-        return Builder(block, max(at, len(block.phis())), op.span)
+        return behind(self.home[op], op.results[0], op.span)
 
     def masked(self) -> Value:
         """z under the masks of x; of factors of any sign the exponents are masked."""

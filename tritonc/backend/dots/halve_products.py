@@ -65,8 +65,8 @@ def _halve(kernel: Kernel, block: Block, wait: Op) -> bool:
             found[end].append(parts.of(end, index))
     replaced: dict[Value, Value] = {}
     for end, values in found.items():
-        ops.append(make_op("join_parts", values, end.type, span=start.span, bits=bits))
-        ops[-1].result.name = end.name
+        ops.append(make_op("join_parts", values, end.type, span=start.span, named=end.name,
+                           bits=bits))
         replaced[end] = ops[-1].result
     at = block.ops.index(cone[-1]) + 1
     block.ops[at:at] = ops

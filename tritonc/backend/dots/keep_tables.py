@@ -16,6 +16,7 @@ from tritonc.analysis.tables import Table, table_of
 from tritonc.analysis.values import needed
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.loop_slice import find_slice, initial_values
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_ops
@@ -23,7 +24,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, I32, Buffer, Pointer, Scalar, Tile, element, scalar
+from tritonc.ir.types import I1, I32, Pointer, Scalar, Tile, element, scalar
 
 
 def keep_tables(kernel: Kernel) -> None:
@@ -72,8 +73,7 @@ def _filled(kernel: Kernel, loop: Loop, table: Table) -> Value | None:
     start = make_op("splat", [table.base], tile(element(table.base.type)))
     pointers = make_op("addptr", [start.result, places.result], tile(element(table.base.type)))
     load = make_op("load", [pointers.result], tile(e), guard=runs.result)
-    buffer = make_op("alloc_shared", [], Buffer(e, (table.places,), 1, row_major((table.places,))))
-    buffer.result.name = "table"
+    buffer = allocate(e, row_major((table.places,)), named="table")
     store = make_op("shared_store", [buffer.result, load.result])
     kernel.entry.ops.insert(0, buffer)
     place.ops[-1:-1] = [*made, runs, places, start, pointers, load, store]

@@ -104,9 +104,9 @@ def _split(kernel: Kernel, one: SummedDot, slices: int) -> None:
         x, y = dot.operands[:2]
         e = element(x.type)
         left = b.value("reshape", x, type=Tile(e, (rows, slices, depth // slices)))
-        left = b.value("trans", left, permutation=(1, 0, 2))
-        right = b.value("reshape", y, type=Tile(e, (slices, depth // slices, columns)))
-        left.name, right.name = x.name, y.name
+        left = b.value("trans", left, named=x.name, permutation=(1, 0, 2))
+        right = b.value("reshape", y, named=y.name,
+                        type=Tile(e, (slices, depth // slices, columns)))
         return b.value("dot", left, right, sums, **dot.attributes)
 
     def result(b: Builder, sums: Value) -> Value:

@@ -61,6 +61,7 @@ from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.memory.masks.unwrap_indices import mark_unread
 from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
@@ -218,9 +219,8 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
     """A tile by way of a buffer in the order that it has in memory.  The result stays the same
     value, for whoever reads it."""
     (source,) = op.operands
-    buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), shape(source.type), 1,
-                                                _panel(source, ())), span=op.span)
-    buffer.result.name = f"{source.name}_raw" if source.name else "raw"
+    buffer = allocate(scalar(source.type), _panel(source, ()), span=op.span,
+                      named=f"{source.name}_raw" if source.name else "raw")
     buffers.append(buffer)
     op.name, op.operands, op.attributes = "shared_load", [buffer.result], {}
     return [make_op("shared_store", [buffer.result, source], span=op.span), op]
@@ -273,8 +273,8 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
             if isinstance(one, InMemory):
                 assert to is not None
                 t = Tile(scalar(operand.type), to.shape, to)
-                ops.append(make_op("shared_load", [one.seen], t, span=op.span))
-                ops[-1].result.name = operand.name
+                ops.append(make_op("shared_load", [one.seen], t, span=op.span,
+                                   named=operand.name))
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
         dot = make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
                       **part, **matrix.sign(op))

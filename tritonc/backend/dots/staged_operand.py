@@ -6,6 +6,7 @@ one after the other.  With no bits there is one slice, the whole."""
 from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
@@ -43,9 +44,8 @@ class InMemory:
             else:
                 layout = SharedLayout(shape(before.type), layout.offset, layout.alignment)
             source = before
-        buffer = make_op("alloc_shared", [], Buffer(scalar(source.type), layout.shape, 1, layout),
-                         span=span)
-        buffer.result.name = f"{source.name}_shared" if source.name else "shared"
+        buffer = allocate(scalar(source.type), layout, span=span,
+                          named=f"{source.name}_shared" if source.name else "shared")
         buffers.append(buffer)
         self.source, self.slices, self.span, self.rounds = source, slices, span, rounds
         self.buffer = self.seen = buffer.result

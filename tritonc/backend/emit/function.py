@@ -120,9 +120,13 @@ class FunctionEmitter(Instructions):
     def group(self) -> str:
         """Which of the programs that a block computes at once is this thread's."""
         number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        return self.of_warp(number, log2(self.warps) + LANE_BITS)
+
+    def of_warp(self, thread: str, bits: int) -> str:
+        """The number of a thread without its lowest bits, known to be the same in all lanes."""
         name = "llvm.nvvm.shfl.sync.idx.i32"
         self.module.declare(name, "i32 (i32, i32, i32, i32)")
-        own = self.prelude(f"lshr i32 {number}, {log2(self.warps) + LANE_BITS}")
+        own = self.prelude(f"lshr i32 {thread}, {bits}")
         return self.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
 
     def linear(self, bases: tuple[int, ...]) -> str:

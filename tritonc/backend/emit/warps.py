@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.module import CONVERGENT
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE
 from tritonc.ir.types import TF32, Element
 
@@ -62,16 +61,8 @@ def from_words(f: FunctionEmitter, e: Element, words: Sequence[str], count: int)
     return found
 
 
-def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
-    """The number of a thread without its lowest bits, known to be the same in all lanes."""
-    name = "llvm.nvvm.shfl.sync.idx.i32"
-    f.module.declare(name, "i32 (i32, i32, i32, i32)")
-    own = f.prelude(f"lshr i32 {thread}, {bits}")
-    return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
-
-
 def warpgroup(f: FunctionEmitter) -> str:
-    return of_warp(f, f.thread, WARPGROUP_BITS)
+    return f.of_warp(f.thread, WARPGROUP_BITS)
 
 
 def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str:

@@ -43,7 +43,7 @@ from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect,
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I32, Tile, Type, shape
+from tritonc.ir.types import I32, Tile, Type, bytes_of, shape
 from tritonc.later import Later
 
 split_start = Later("tritonc.backend.pipeline.tma.tma_access", "split_start")
@@ -124,12 +124,11 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return False
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
               if op.name == "store"]
-    read, stores = (sum(times * v.type.size * v.type.element.bytes for times, values in found
+    read, stores = (sum(times * bytes_of(v.type) for times, values in found
                         for v in values if isinstance(v.type, Tile) and len(v.type.shape) > 1)
                     for found in (((2, [op.result for op in loads]), (1, fixed)), ((1, stored),)))
     room = context.target.shared_per_block - LEFT - read
-    added = sum(op.result.type.size * op.result.type.element.bytes for op in added_loads(most)
-                if isinstance(op.result.type, Tile))
+    added = sum(bytes_of(op.result.type) for op in added_loads(most))
     if 2 * room < stores <= 2 * (room + added):
         kernel.attributes["one_stage"] = True
         room += added

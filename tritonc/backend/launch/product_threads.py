@@ -8,7 +8,7 @@ from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.dots.together import chained, sums
 from tritonc.backend.target import matrix
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import element, scalar, shape
+from tritonc.ir.types import bytes_of, element, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
@@ -48,10 +48,10 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
             for number, v in enumerate(op.operands[:2])
             if number not in op.attributes.get("registers", ())
             and any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
-    words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
+    words = sum(map(bytes_of, made)) // 4
     copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
-    size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
+    size = sum(map(bytes_of, copied))
     return max(wanted, min(MAKING, words // MADE), min(FEW, size // COPIED))
 
 

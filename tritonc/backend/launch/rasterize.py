@@ -46,7 +46,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import I32, Tile, shape
+from tritonc.ir.types import I32, Tile, bytes_of, shape
 
 GROUP = 8  # rows of a band
 OF_MANY = 16  # of one whose rows may have matrices of their own on the right, as experts have
@@ -199,7 +199,7 @@ def _few(kernel: Kernel) -> int:
     for loop in Cfg(kernel).loops:
         step = max((abs(step_of(loop, phi) or 0) for phi in loop.header.phis()
                     if phi.result.type == I32 and loop.latch is not None), default=0)
-        size = sum(op.result.type.size * op.result.type.element.bytes for op in loop.ops()
+        size = sum(bytes_of(op.result.type) for op in loop.ops()
                    if op.name == "load" and isinstance(op.result.type, Tile))
         read = max(read, size // step if step else 0)
     return CACHE // max(1, read * kernel.tile.get(0, 1))

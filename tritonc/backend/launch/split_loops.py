@@ -24,14 +24,12 @@ is computed by every block.  Sums of floats are added in another order.  Asked f
 meta-parameter `cluster_k`; kernels with persistent blocks are left alone."""
 
 from collections.abc import Collection
-from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
-from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
@@ -40,7 +38,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import I1, I32, I64, Tile, element, scalar, shape
+from tritonc.ir.types import I1, I32, I64, Tile, bytes_of, element, scalar, shape
 from tritonc.source import Span, fail
 
 NAME = "split_loops"
@@ -69,7 +67,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     if in_memory:
         add_parameter(kernel, [sums for _, sums, _ in plans])
     for one, sums, owner in () if in_memory else plans:
-        received = sum(map(_bytes, sums)) * (blocks - 1) >> len(owner or ())
+        received = sum(bytes_of(value.type) for value in sums) * (blocks - 1) >> len(owner or ())
         if received > context.target.shared_per_block // 2:
             context.remark(NAME, "no loop is split over a cluster: a block would receive "
                            f"{received} bytes of partial sums",
@@ -115,10 +113,6 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
 # ---- the loop
 
 
-def _bytes(value: Value) -> int:
-    return prod(shape(value.type)) * scalar(value.type).bytes
-
-
 def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],
            owner: tuple[int, ...] | None, blocks: int) -> None:
     """Give each block its share of the iterations, and the sums of all."""
@@ -146,9 +140,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: dict[Value, str],
     if in_memory:
         totals, after = add_up(kernel, after, sums, rank, blocks)
     for value, kind in () if in_memory else sums.items():
-        op = after.emit("cluster_reduce", value, kind=kind, size=blocks, owner=owner or ())
-        op.result.name = value.name
-        totals[value] = op.result
+        totals[value] = after.value("cluster_reduce", value, named=value.name, kind=kind,
+                                    size=blocks, owner=owner or ())
     for op in behind:
         op.replace_inputs(totals)
     if owner is None and not in_memory:
@@ -344,7 +337,7 @@ def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks
         first = b.value("mul", part, b.constant(each, I32))
         end = b.value("add", first, b.constant(each, I32))
         index = b.value("range", start=0, stop=extent)
-        inside = spread(b, b.value("and", *(
+        inside = b.along(b.value("and", *(
             b.value("icmp", index, b.value("splat", limit, type=index.type), predicate=predicate)
             for limit, predicate in ((first, "sge"), (end, "slt")))), axis, tile.shape)
         found = inside if found is None else b.value("and", found, inside)

@@ -36,8 +36,8 @@ class Accesses:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.masks: dict[Op, axis_info.AxisInfo | None] = {}
-        found, self.records = places(kernel, self.infos, blocks)
-        for load, window in found.items():
+        self.windows, self.records = places(kernel, self.infos, blocks)
+        for load, window in self.windows.items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)

@@ -41,7 +41,7 @@ from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.build import Builder
+from tritonc.ir.build import Builder, behind
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -296,8 +296,7 @@ class _Group:
             else:
                 home, loop = self.known.places[op], self.cfg.innermost.get(self.block)
                 outside = loop is not None and home not in loop.blocks
-                before = Builder(home, max(home.ops.index(op) + 1, len(home.phis())), op.span
-                                 ) if outside else build
+                before = behind(home, value, op.span) if outside else build
                 brought = before.emit("convert_layout", value, type=own)
                 self.made[value] = brought.result
                 if outside:

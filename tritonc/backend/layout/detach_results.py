@@ -38,8 +38,7 @@ def detach_results(kernel: Kernel, context: Context) -> bool:
             at = _WIDE.get(op.name)
             if at is not None and (value := op.operands[at]) in sums and (
                     op.name != "store" or op.attributes.get("vector", 1) > 1):
-                ops.append(make_op("detach", [value], span=op.span))
-                ops[-1].result.name = value.name
+                ops.append(make_op("detach", [value], span=op.span, named=value.name))
                 op.operands[at] = ops[-1].result
                 changed = True
             ops.append(op)

@@ -15,6 +15,7 @@ from tritonc.ir.layouts.layout import (
     coordinates,
     log2,
 )
+from tritonc.ir.layouts.layout_ops import renumbered
 from tritonc.ir.types import shape
 from tritonc.records import NamedTuple
 
@@ -180,7 +181,4 @@ def gathered(layout: Layout, axis: int, bits: int) -> Layout:
     #layout<shape=[16,8], register=[1,8], lane=[2,4,16,32,64], warp=[]>
     """
     steps = axis_bases(layout.shape, axis)[:3 + bits]
-    moved = dict(zip(steps, (*steps[bits:], *steps[:bits]), strict=True))
-    register, lane, warp = (tuple(moved.get(basis, basis) for basis in bases)
-                            for bases in (layout.register, layout.lane, layout.warp))
-    return Layout(layout.shape, register, lane, warp)
+    return renumbered(layout, dict(zip(steps, (*steps[bits:], *steps[:bits]), strict=True)))

@@ -28,7 +28,7 @@ from math import prod
 from tritonc.analysis import loop_totals
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.layout.conversion import layout_of
-from tritonc.backend.layout.split_reductions import split_axes
+from tritonc.backend.layout.split_reductions import left_of, split_axes
 from tritonc.backend.target.matrix import on_wgmma
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -94,8 +94,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, one: loop_totals.LoopTotal
     if inside:
         part = reduced(here, part, inside)
     partial = one.partial(loop, part.type, prod(extents[axis] for axis in across))
-    left = [axis for axis in range(len(extents)) if axis not in inside]
-    across = tuple(left.index(axis) for axis in across)
+    across = left_of(across, inside)
     before = partial.result
     if one.scaled is not None:
         factor = next(v for v in one.scaled.operands if v is not one.phi.result)

@@ -18,7 +18,7 @@ from tritonc.ir.layouts.layout import (
     from_steps,
     log2,
 )
-from tritonc.ir.layouts.layout_ops import vector_width
+from tritonc.ir.layouts.layout_ops import renumbered, vector_width
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 from tritonc.records import NamedTuple
 
@@ -200,10 +200,13 @@ class Access(NamedTuple):
         return 1 if self.pointer is None else vector_length(
             self.pointer, self.guard, axis, self.element_bytes, self.most)
 
+    def width(self, layout: Layout) -> int:
+        """How many neighbours one access moves in a layout."""
+        return vector_width(layout, self.element_bytes * 8, self.vector(self.axis), self.axis)
+
     def share(self, layout: Layout) -> float:
         """The part of each memory sector that the access uses in a layout."""
-        width = vector_width(layout, self.element_bytes * 8, self.vector(self.axis), self.axis)
-        return sector_share(layout, self.axis, self.element_bytes, width)
+        return sector_share(layout, self.axis, self.element_bytes, self.width(layout))
 
 
 def coalesced(access: Access, warps: int, first: int | None = None, copied: bool = False,
@@ -236,11 +239,9 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     held = prod(2 for basis in layout.register if basis in own) * element_bytes
     lanes = [basis for basis in layout.lane if basis in own]
     lanes = lanes[log2(max(1, PIECE_BYTES // held)):] if held <= PIECE_BYTES else lanes
-    register, lane, warp = _swapped(layout, lanes, own)
-    rest = [b for b in (*lane, *warp, *register) if b not in own and b]
-    order = dict(zip(rest, sorted(rest)))
-    return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
-                                  for bases in (register, lane, warp)))
+    found = _swapped(layout, lanes, own)
+    rest = [b for b in (*found.lane, *found.warp, *found.register) if b not in own and b]
+    return renumbered(found, dict(zip(rest, sorted(rest))))
 
 
 def along_lines(layout: Layout, axis: int, element_bytes: int) -> Layout:
@@ -253,18 +254,14 @@ def along_lines(layout: Layout, axis: int, element_bytes: int) -> Layout:
     own = axis_bases(layout.shape, axis)
     held = next((n for n, basis in enumerate(own) if basis not in layout.register), len(own))
     lanes = [basis for basis in layout.lane if basis in own]
-    register, lane, warp = _swapped(
-        layout, lanes[log2(max(1, LINE_BYTES // (element_bytes << held))):], own)
-    return Layout(layout.shape, register, lane, warp)
+    return _swapped(layout, lanes[log2(max(1, LINE_BYTES // (element_bytes << held))):], own)
 
 
-def _swapped(layout: Layout, lanes: list[int], own: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Registers, lanes and warps, with these bits of lanes in place of those of registers that are
-    not of the axis `own`, and the other way round."""
+def _swapped(layout: Layout, lanes: list[int], own: Sequence[int]) -> Layout:
+    """The layout with these bits of lanes in place of those of registers that are not of the axis
+    `own`, and the other way round."""
     swap = dict(zip(lanes, (basis for basis in layout.register if basis not in own)))
-    swap |= {other: basis for basis, other in swap.items()}
-    return tuple(tuple(swap.get(b, b) for b in bases)
-                 for bases in (layout.register, layout.lane, layout.warp))
+    return renumbered(layout, swap | {other: basis for basis, other in swap.items()})
 
 
 def stacked(layout: Layout, axis: int) -> Layout:
@@ -276,9 +273,7 @@ def stacked(layout: Layout, axis: int) -> Layout:
     """
     bits = axis_bases(layout.shape, axis)
     places = [b for part in (layout.register, layout.lane, layout.warp) for b in part if b in bits]
-    new = dict(zip(places, bits))
-    return replace(layout, **{part: tuple(new.get(b, b) for b in getattr(layout, part))
-                              for part in ("register", "lane", "warp")})
+    return renumbered(layout, dict(zip(places, bits)))
 
 
 def transposed(access: Access, warps: int, across: int) -> Layout | None:
@@ -386,7 +381,6 @@ def warps_last(layout: Layout, axis: int) -> Layout:
     order = iter(sorted(moved))
     new = {basis: next(order) for bases in (layout.register, layout.warp)
            for basis in sorted(b for b in bases if b in moved)}
-    return replace(layout, register=tuple(new.get(b, b) for b in layout.register),
-                   warp=tuple(new.get(b, b) for b in layout.warp))
+    return renumbered(layout, new)
 
 

@@ -24,7 +24,7 @@ into runs of bits that lie in warps and bits that do not, and the runs combine f
 
 Needs layouts; leaves the conversion to lower_conversions."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from math import prod
 from typing import Any
 
@@ -63,7 +63,7 @@ def reduced_axes(op: Op) -> tuple[int, ...]:
 
 def _split(op: Op, replaced: dict[Value, Value]) -> list[Op]:
     """What stands in place of a reduction; `replaced` gets its results, if they are others."""
-    steps = _Steps(op)
+    steps = Steps(op)
     layout, axes = steps.layout, reduced_axes(op)
     if not layout_ops.reduction(layout, axes).warp:
         return [op]
@@ -71,10 +71,9 @@ def _split(op: Op, replaced: dict[Value, Value]) -> list[Op]:
     axis, behind = axes[0], range(axes[0] + len(inside) + len(across), len(extents))
     steps.reshape(extents)
     if op.name == "reduce":
-        left = [d for d in range(len(extents)) if d not in inside]
         if inside:
             steps.reduce(*inside)
-        moved = [left.index(d) for d in across]
+        moved = left_of(across, inside)
         steps.gather(*moved)
         steps.reduce(*moved)
     elif combiner.read(op.attributes["function"]).commutative:
@@ -98,7 +97,7 @@ def _split(op: Op, replaced: dict[Value, Value]) -> list[Op]:
     return steps.ops
 
 
-class _Steps:
+class Steps:
     """Operations that are made one after the other, on all values that are combined."""
 
     def __init__(self, op: Op) -> None:
@@ -181,6 +180,11 @@ def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) 
             shape.append(size)
     assert prod(shape) == layout.size
     return tuple(shape), tuple(inside), tuple(across)
+
+
+def left_of(axes: Iterable[int], reduced: Collection[int]) -> tuple[int, ...]:
+    """What axes are when those that are reduced have gone."""
+    return tuple(axis - sum(gone < axis for gone in reduced) for axis in axes)
 
 
 def over_copies(layout: Layout, axes: Collection[int]) -> Layout:

@@ -111,7 +111,7 @@ class _Split:
         of_parts = self.reshaped(self.some(self.last(), own, kind), self.middle(1, self.parts))
         self.totals = of_parts if scalar(of_parts.type) == e else None
         totals = b.value("broadcast", of_parts, type=make(scalar(of_parts.type), self.square))
-        here, there = (self.numbers(self.axis + d, self.square) for d in range(2))
+        here, there = (self.b.numbers(self.axis + d, self.square) for d in range(2))
         earlier = b.value("icmp", there, here, predicate="sgt" if self.reverse else "slt")
         start = self.along(self.some(earlier, totals, kind))
         found = self.reshaped(b.value(kind, start, own), self.extents)
@@ -122,7 +122,7 @@ class _Split:
         own = self.scanned([self.reshaped(v, self.cut) for v in self.op.operands], axis + 1)
         last = self.last()
         totals = [self.picked(last, v) for v in own]
-        here, there = (self.numbers(axis + d, self.square) for d in range(2))
+        here, there = (self.b.numbers(axis + d, self.square) for d in range(2))
         wanted = b.value("add", here, b.constant(1 if self.reverse else -1, here.type))
         neighbour = b.value("icmp", there, wanted, predicate="eq")
         starts = [self.along(self.picked(neighbour, self.across(total)))
@@ -139,17 +139,13 @@ class _Split:
     def reshaped(self, value: Value, extents: tuple[int, ...]) -> Value:
         return self.b.value("reshape", value, type=make(element(value.type), extents))
 
-    def spread(self, value: Value, thin: tuple[int, ...], extents: tuple[int, ...]) -> Value:
-        return self.b.value("broadcast", self.reshaped(value, thin),
-                            type=make(element(value.type), extents))
-
     def across(self, totals: Value) -> Value:
         """One number for each part, for all of the parts."""
-        return self.spread(totals, self.middle(1, self.parts), self.square)
+        return self.b.spread(totals, self.middle(1, self.parts), self.square)
 
     def along(self, starts: Value) -> Value:
         """One number for each part, for all that is in it."""
-        return self.spread(starts, self.middle(self.parts, 1), self.cut)
+        return self.b.spread(starts, self.middle(self.parts, 1), self.cut)
 
     def last(self) -> Value:
         """Where the last element of a part is."""
@@ -157,13 +153,8 @@ class _Split:
 
     def equal(self, axis: int, extents: tuple[int, ...], number: int) -> Value:
         """Where the index along the axis is that number."""
-        return self.b.value("icmp", self.numbers(axis, extents), self.b.constant(
+        return self.b.value("icmp", self.b.numbers(axis, extents), self.b.constant(
             number, make(I32, extents)), predicate="eq")
-
-    def numbers(self, axis: int, extents: tuple[int, ...]) -> Value:
-        """The index along an axis of a tile."""
-        flat = tuple(n if d == axis else 1 for d, n in enumerate(extents))
-        return self.spread(self.b.value("range", start=0, stop=extents[axis]), flat, extents)
 
     def some(self, chosen: Value, x: Value, kind: str) -> Value:
         """The reduction along a part of those elements that are chosen."""

@@ -25,6 +25,7 @@ kernels were 0.91 to 1.19 times as fast (H200).  Kernels with products have no s
 Needs layouts; before load_ahead, which may move the first loop's load and leave its store."""
 
 from collections.abc import Hashable
+from functools import cached_property
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.affine import Counter as Symbol
@@ -34,18 +35,17 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import attributes_key, closure, removable, slice_of
 from tritonc.backend.launch.register_budget import of_fast_body, registers_of, resident_blocks
-from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.shared.shared_memory import LEFT, own_buffer
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, reached, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout, log2
-from tritonc.ir.types import I1, I32, Buffer, Tile, element, is_pointer, scalar
+from tritonc.ir.layouts.layout import LANE_BITS
+from tritonc.ir.types import I1, I32, Tile, element, is_pointer, scalar
 from tritonc.records import NamedTuple
 
 FEWEST = 2  # iterations that are worth it
@@ -81,7 +81,7 @@ def keep_rows(kernel: Kernel, context: Context) -> bool:
     each = sum(_tile(value).size * scalar(value.type).bytes for value in wanted)
     room = min(target.shared_per_multiprocessor // _blocks(kernel, context)
                - target.shared_reserved, target.shared_per_block)
-    if room < FAR * target.static_shared:
+    if room < FAR * target.static_shared and FEWEST * each <= target.static_shared - LEFT:
         room = min(room, target.static_shared)
     stages = (room - LEFT) // each
     if stages < FEWEST:
@@ -116,13 +116,16 @@ def _blocks(kernel: Kernel, context: Context) -> int:
 def _pairs(kernel: Kernel, cfg: Cfg) -> list[_Pair]:
     """For each loop of a fast body the one before it that saves the most."""
     general, roots, symbol = set(rare(cfg, cfg.order)), pointer_roots(kernel), Symbol(I32, "i")
-    loops = [loop for loop in sorted(cfg.loops, key=lambda loop: cfg.index[loop.header])
+    readers = uses(kernel)
+    ordered = sorted(cfg.loops, key=lambda loop: cfg.index[loop.header])
+    loops = [_Forms(loop, symbol) for loop in ordered
              if loop.header not in general and len(loop.blocks) == 2 and loop.one_exit
              and loop.latch is not None and loop.preheader is not None
+             and any(op.name == "load" for op in loop.latch.ops)
              and loop.header.terminator.blocks[0] is loop.latch]
     found = []
     for i, loop in enumerate(loops):
-        each = [_again(kernel, cfg, loop, before, symbol, roots) for before in loops[:i]]
+        each = [_again(kernel, cfg, loop, before, roots, readers) for before in loops[:i]]
         best = max((pair for pair in each if pair.kept), key=lambda pair: pair.saving, default=None)
         if best is not None:
             found.append(best)
@@ -133,15 +136,23 @@ class _Forms:
     """Accesses and masks of a loop, in terms of its iterations."""
 
     def __init__(self, loop: Loop, symbol: Value) -> None:
-        self.affinity = Affinity(Iteration(loop, symbol))
+        self.loop, self.affinity = loop, Affinity(Iteration(loop, symbol))
 
-    def trips(self, loop: Loop) -> Hashable:
-        counter = counter_of(loop)
+    @cached_property
+    def trips(self) -> Hashable:
+        counter = counter_of(self.loop)
         if counter is None:
             return None
-        first, limit = self.affinity.of(loop.first(counter.phi)), self.affinity.of(counter.limit)
+        first, limit = map(self.affinity.of, (self.loop.first(counter.phi), counter.limit))
         return None if first is None or limit is None else (
             _key(first.offset), counter.step, counter.predicate, _key(limit.offset))
+
+    @cached_property
+    def there(self) -> dict[Hashable, Op]:
+        """What the loop computes, by its names."""
+        assert self.loop.latch is not None
+        return {key: op for op in reversed(self.loop.latch.ops)
+                if (key := _name(op, self, {})) is not None}
 
     def mask(self, guard: Value | None, rank: int) -> Hashable:
         """Which elements take part; None if that is not known."""
@@ -164,30 +175,23 @@ def _key(form: Linear) -> Hashable:
                      for values, n in form.terms)
 
 
-def _again(kernel: Kernel, cfg: Cfg, loop: Loop, before: Loop, symbol: Value, roots: Roots
-           ) -> _Pair:
+def _again(kernel: Kernel, cfg: Cfg, forms: _Forms, others: _Forms, roots: Roots,
+           readers: dict[Value, list[Op]]) -> _Pair:
     """What the loop computes that the other one has computed before."""
+    loop, before = forms.loop, others.loop
     none = _Pair(loop, before, {}, 0)
-    forms, others = _Forms(loop, symbol), _Forms(before, symbol)
-    trips = forms.trips(loop)
-    if trips is None or trips != others.trips(before) \
+    if forms.trips is None or forms.trips != others.trips \
             or not cfg.dominates(before.header, loop.header):
         return none
-    between = _between(cfg, before, loop)
-    assert loop.latch is not None and before.latch is not None
-    readers = uses(kernel)
-    there: dict[Hashable, Op] = {}
-    for op in before.latch.ops:
-        if (key := _name(op, others, {})) is not None:
-            there.setdefault(key, op)
+    assert loop.latch is not None
     same: dict[Value, Value] = {}  # of this loop's values those of the other one
     rows: set[Value] = set()  # those that follow from rows that are not each program's
     weight: dict[Op, int] = {}
     for op in loop.latch.ops:
         key = _name(op, forms, same)
-        twin = there.get(key) if key is not None else None
+        twin = others.there.get(key) if key is not None else None
         if twin is None or (op.name == "load" and (
-                stores_may_reach(kernel, between, [op], roots)
+                stores_may_reach(kernel, _between(cfg, before, loop), [op], roots)
                 or (op.attributes.get("other") != twin.attributes.get("other")
                     and not _only_stored(op, readers)))):
             continue
@@ -264,13 +268,8 @@ def _store(cfg: Cfg, loop: Loop, values: list[Value], stages: int) -> dict[Value
     count = add_counter(cfg, loop, zero.result, 1, "kept")
     found: dict[Value, Value] = {}
     for value in values:
-        t = _tile(value)
-        assert t.layout is not None and value.op is not None
-        held = log2(min(t.layout.registers, VECTOR_BITS // scalar(t).bits))
-        layout = SharedLayout(t.shape, (*t.layout.register[:held], *t.layout.thread,
-                                        *t.layout.register[held:]))
-        buffer = make_op("alloc_shared", [], Buffer(scalar(t), t.shape, stages, layout),
-                         span=value.op.span, private=True)
+        assert value.op is not None
+        buffer = own_buffer(_tile(value), stages, span=value.op.span)
         before.ops.insert(-1, buffer)
         found[value] = buffer.result
         b = Builder(body, body.ops.index(value.op) + 1, value.op.span)

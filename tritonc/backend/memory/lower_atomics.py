@@ -14,26 +14,27 @@ load of a scalar may give each thread another number, so that the first thread's
 In a kernel with such operations a scalar store may release a lock: it is marked `release`, so that
 what other threads of the program wrote before is visible to the device first."""
 
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir.build import follow_each, make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import Buffer, Tile, is_pointer, scalar
+from tritonc.ir.types import Tile, is_pointer, scalar
 
 ATOMICS = ("atomic_rmw", "atomic_cas")
 
 
 def lower_atomics(kernel: Kernel, context: Context) -> bool:
     """Pass results that threads could disagree on, or that one has, through shared memory."""
-    if not any(_differs(op) for op in kernel.ops()):
+    if not any(map(asks, kernel.ops())):
         return False
     readers = uses(kernel)
 
     def shared(op: Op) -> list[Op]:
         if op.name == "store" and not isinstance(op.operands[0].type, Tile):
             op.attributes["release"] = True
-        if not _differs(op) or all(reader.name == "from_first_lane"
+        if not asks(op) or all(reader.name == "from_first_lane"
                                    for reader in readers.get(op.result, ())):
             return []
         t = op.result.type
@@ -46,8 +47,9 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
     return follow_each(kernel, kernel.blocks, shared)
 
 
-def _differs(op: Op) -> bool:
-    """Threads that hold the same element of the result may get different values of it."""
+def asks(op: Op) -> bool:
+    """Whether one thread reads memory for all, or one for each element: threads that hold the same
+    element of the result would get different values of it."""
     return op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))
                                   and not isinstance(op.result.type, Tile))
 
@@ -63,8 +65,7 @@ def share(kernel: Kernel, op: Op) -> list[Op]:
         ops.append(make_op("splat", [value], whole))
         source = ops[-1].result
     assert whole.layout is not None
-    buffer = make_op("alloc_shared", [], Buffer(scalar(whole), whole.shape, 1,
-                                                row_major(whole.shape)), span=op.span)
+    buffer = allocate(scalar(whole), row_major(whole.shape), span=op.span)
     store = make_op("shared_store", [buffer.result, source], span=op.span)
     load = make_op("shared_load", [buffer.result], whole, span=op.span)
     ops += [buffer, store, load]

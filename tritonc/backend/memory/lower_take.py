@@ -12,7 +12,6 @@ are powers of two."""
 from math import prod
 
 from tritonc.analysis.elements import Elements
-from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -36,14 +35,13 @@ def _lowered(op: Op, build: Builder) -> Value:
     for d, n in enumerate(whole):
         if d == axis or n == 1:
             continue
-        place = spread(build, build.value("range", start=0, stop=n), d, whole)
+        place = build.numbers(d, whole)
         stride = prod(from_shape[d + 1 :])
         part = build.value("mul", place, build.constant(stride, t)) if stride != 1 else place
         total = build.value("add", total, part)
-    made, shift = build.emit("gather", source, total), _shift(op)
-    if shift is not None:
+    made = build.emit("gather", source, total, named=op.result.name)
+    if (shift := _shift(op)) is not None:
         made.attributes["shift"] = shift
-    made.result.name = op.result.name
     return made.result
 
 

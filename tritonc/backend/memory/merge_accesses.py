@@ -12,10 +12,10 @@ which no two are equal: then no element of one store may overwrite another eleme
 Guards are taken as conjunctions of predicates that must differ in one, which is opposite."""
 
 from tritonc.analysis.axis import axis_info
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.types import Tile
 
 Literal = tuple[Value, bool]  # a condition, and whether it holds or not
 
@@ -40,7 +40,7 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
             ops.append(op)
             if op.name == "store" or not op.pure:
                 last = op if op.name == "store" else None
-        elif not _distinct(op.operands[0], axis_info.analyze(kernel)):
+        elif not axis_info.distinct(axis_info.analyze(kernel), op.operands[0]):
             context.remark("merge_accesses", "two stores under opposite conditions are not merged: "
                            "several elements of the tile may have the same address", op.span,
                            missed=True)
@@ -55,14 +55,6 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
     changed = ops != block.ops
     block.ops = ops
     return changed
-
-
-def _distinct(pointer: Value, infos: axis_info.Infos) -> bool:
-    """Whether no two elements of the tile point to the same place."""
-    info, extents = infos.get(pointer), shape(pointer.type)
-    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
-    return info is not None and (
-        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
 
 
 def _literals(guard: Value | None) -> dict[Literal, Value]:
@@ -94,17 +86,9 @@ def _opposite(a: Op, b: Op) -> tuple[Value, list[Value]] | None:
     return first[only[0]], [value for literal, value in first.items() if literal in second]
 
 
-def _conjunction(parts: list[Value], op: Op) -> list[Op]:
-    """What makes one predicate of several; nothing of one or none."""
-    made: list[Op] = []
-    for part in parts[1:]:
-        made.append(make_op("and", [made[-1].result if made else parts[0], part], span=op.span))
-    return made
-
-
 def _merged(a: Op, b: Op, predicate: Value, common: list[Value]) -> list[Op]:
-    value = make_op("select", [predicate, a.operands[1], b.operands[1]], span=b.span)
-    both = _conjunction(common, b)
-    guard = both[-1].result if both else next(iter(common), None)
-    return [value, *both, make_op("store", [a.operands[0], value.result], guard=guard, span=b.span,
-                                  **b.attributes)]
+    made = Builder(Block(""), span=b.span)
+    value = made.value("select", predicate, a.operands[1], b.operands[1])
+    made.emit("store", a.operands[0], value, guard=made.joined("and", common) if common else None,
+              **b.attributes)
+    return made.block.ops

@@ -21,7 +21,7 @@ buffers, as from an atomic (`lower_atomics`, which comes behind)."""
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.ask_ahead import ask_ahead
-from tritonc.backend.memory.lower_atomics import ATOMICS, share
+from tritonc.backend.memory.lower_atomics import asks, share
 from tritonc.ir.build import Builder, follow_each, make_op
 from tritonc.ir.cfg import Cfg, Loop, follow, make_phi, redirect
 from tritonc.ir.context import Context
@@ -34,7 +34,7 @@ _ROLES = ("start_producer", "wgmma", "mma_dot", "fma_dot")
 
 def narrow_loops(kernel: Kernel, context: Context) -> bool:
     """Give loops of scalars to the first warp, the outermost ones first."""
-    if kernel.attributes["num_warps"] == 1 or not any(map(_asks, kernel.ops())) or any(
+    if kernel.attributes["num_warps"] == 1 or not any(map(asks, kernel.ops())) or any(
             op.name in _ROLES for op in kernel.ops()):
         return False
     done: set[Block] = set()
@@ -58,12 +58,6 @@ def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
     return min(found, key=lambda loop: loop.depth, default=None)
 
 
-def _asks(op: Op) -> bool:
-    """Whether one thread reads memory for all, or one for each element."""
-    return op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))
-                                  and not isinstance(op.result.type, Tile))
-
-
 def _changes_nothing(op: Op) -> bool:
     """Whether an atomic only reads, as `atomic_or(p, 0)` does.  A fence before the loop releases
     what was written before; in the loop nothing is written that could be."""
@@ -78,7 +72,7 @@ def _changes_nothing(op: Op) -> bool:
 
 def _legal(loop: Loop, cfg: Cfg) -> bool:
     ops = list(loop.ops())
-    asking = [op for op in ops if _asks(op)]
+    asking = [op for op in ops if asks(op)]
     if not asking or loop.preheader is None or len(loop.exits) != 1 \
             or len({op.name == "load" for op in asking}) > 1:
         return False
@@ -112,7 +106,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
                           for name in ("enter", "leave", "join"))
     follow(loop.header, before, enter)
     redirect(last, behind, leave)
-    asking = [op for op in loop.ops() if _asks(op)]
+    asking = [op for op in loop.ops() if asks(op)]
     for op in asking:
         if isinstance(op.operands[0].type, Tile):
             op.attributes["narrow"] = True
@@ -157,11 +151,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
 def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
     """What the first thread has read, all of its warp have, and nobody else reads."""
     def same(op: Op) -> list[Op]:
-        found = [make_op("from_first_lane", [op.result], span=op.span)] if _asks(op) and not (
-            isinstance(op.result.type, Tile)) else []
-        for new in found:
-            new.result.name = op.result.name
-        return found
+        return [make_op("from_first_lane", [op.result], span=op.span, named=op.result.name)] if (
+            asks(op) and not isinstance(op.result.type, Tile)) else []
 
     follow_each(kernel, loop.blocks, same)
 

@@ -31,8 +31,9 @@ from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
 from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir import types
-from tritonc.ir.build import Builder, make_op
+from tritonc.ir.build import Builder
 from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -81,9 +82,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     for key, ops in groups.items():
         size = max(_entries(op, facts) for op in ops)
         e = types.scalar(ops[0].operands[1].type)
-        tables[key] = make_op("alloc_shared", [], types.Buffer(e, (size,), 1, row_major((size,))),
-                              span=ops[0].span, pinned=True)
-        tables[key].result.name = "table"
+        tables[key] = allocate(e, row_major((size,)), span=ops[0].span, named="table", pinned=True)
         counted.update((op, _counted(op, tables[key].result, size, facts)) for op in ops)
     for block in kernel.blocks:
         block.ops = [new for op in block.ops for new in counted.get(op, [op])]

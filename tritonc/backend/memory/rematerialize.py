@@ -213,8 +213,7 @@ def copy_chain(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
     for v in dict.fromkeys(v for op in chain for v in op.operands):
         if not (v in inside or isinstance(v.type, Tile) or element(v.type).bits < 32
                 or (v.op is not None and v.op.name == "constant")):
-            first.append(make_op("again", [v]))
-            first[-1].result.name = v.name
+            first.append(make_op("again", [v], named=v.name))
             mapping[v] = first[-1].result
     first += _opaque_ranges(chain, mapping)
     return [*first, *copy_ops(chain, mapping)], mapping

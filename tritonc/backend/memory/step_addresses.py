@@ -24,7 +24,7 @@ strides that are known before the loop.  After the passes that copy slices of lo
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import emit
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.layouts.layout import coordinates
@@ -61,8 +61,8 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
                 continue
             if key[:2] not in strides:
                 strides[key[:2]] = _computed(form, loop.preheader)
-            new = make_op("step_pointers", [*moving[key], *strides[key[:2]]], span=op.span)
-            new.result.name = op.result.name
+            new = make_op("step_pointers", [*moving[key], *strides[key[:2]]], span=op.span,
+                          named=op.result.name)
             block.ops[block.ops.index(op)] = new
             replaced[op.result] = new.result
     kernel.replace(replaced)
@@ -91,11 +91,10 @@ def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
         return b.value("addptr", pointers, tile)
 
     first = advanced(fixed, start, before)
-    moved = make_op("phi", [first], blocks=[before], span=phi.span)
-    moved.result.name = f"{fixed.name}.moving" if fixed.name else ""
+    moved = make_phi([first], [before], f"{fixed.name}.moving" if fixed.name else "",
+                     phi.span)
     loop.header.ops.insert(0, moved)
-    moved.operands.append(advanced(moved.result, step, latch))
-    moved.blocks.append(latch)
+    add_incoming(moved, advanced(moved.result, step, latch), latch)
     return moved.result, Builder(before, len(before.ops) - 1).constant(0, offset.type)
 
 

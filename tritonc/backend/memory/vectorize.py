@@ -23,18 +23,17 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.records import places
 from tritonc.analysis.values import changes_memory, slice_of
 from tritonc.analysis.windows import ACCESS_BYTES, Window
 from tritonc.backend.layout import layout_choice
+from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layouts.layout import WARP_SIZE, axis_bases, log2
-from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.rules import pointee
 from tritonc.ir.types import BF16, F16, F32, Tile, scalar
 from tritonc.source import Span
 
@@ -50,8 +49,9 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     comparisons = [op for op in kernel.ops() if op.name in ("icmp", *DIVISIONS)]
     if not (accesses or copies or comparisons):
         return False
-    infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-    seen, apart_fields = places(kernel, infos)
+    infos, known = axis_info.analyze(kernel), Accesses(
+        kernel, Cfg(kernel), kernel.attributes["num_warps"])
+    seen = known.windows
     narrow: dict[Span, list[str]] = {}
     amid = _may_begin_amid(kernel, copies)
     for op in copies:
@@ -66,16 +66,12 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     for op in accesses:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
-        fine = apart or ragged.too_fine(op, infos)
-        info, guard = infos.get(pointer), ragged.edge(op, infos, fine)
-        if op in seen and not seen[op].aligned:
-            info, guard = seen[op].info, seen[op].guard
+        access = known.of(op)
+        info, guard, size, axis = access.pointer, access.guard, access.element_bytes, access.axis
         if info is None:
             continue
-        size = scalar(pointee(pointer.type)).bytes
-        axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
-        reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
-        width = vector_width(pointer.type.layout, size * 8, reach, axis)
+        reach = access.vector(axis)
+        width = access.width(pointer.type.layout)
         if op in seen and sum(seen[op].ends) >= width:
             width = 1
         if width > 1:
@@ -91,8 +87,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
                     op.attributes["rises"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
-        elif op in apart_fields:
-            op.attributes["record"] = list(apart_fields[op])
+        elif op in known.records:
+            op.attributes["record"] = list(known.records[op])
         elif info.every > size and op.name != "atomic_rmw":  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):

@@ -23,7 +23,6 @@ from tritonc.backend.layout.access import shared_accesses
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 from tritonc.records import dataclass
@@ -126,13 +125,10 @@ def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | s
     # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
     # again and again.
     size = scalar(pointee(t)).bytes
-    axis = layout_choice.fastest_axis(info, len(t.shape))
     guard = infos.get(load.guard) if load.guard is not None else None
-    reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
-    loaded = vector_width(t.layout, size * 8, reach, axis)
-    together = min(width // size, loaded)
-    if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
-            t.layout, axis, size, loaded):
+    access = layout_choice.Access(t.shape, info, guard, size)
+    copied = min(width // size, access.width(t.layout))
+    if layout_choice.sector_share(t.layout, access.axis, size, copied) < access.share(t.layout):
         return TRANSPOSED
     return load
 

@@ -19,21 +19,24 @@ the meta-parameter `num_stages`, as entries for launches of few programs do, and
 is too long to be repeated, so that registers would be moved, and moves wait (`alternate_registers`:
 complex recurrences of 512 and 1024 programs 23.1 and 40.7 us, loaded ahead 25.5 and 47.9)."""
 
+from dataclasses import replace
+
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import fills_zeros, needed
 from tritonc.backend.pipeline.chains.alternate_registers import MOST_OPS
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
-from tritonc.backend.pipeline.staged_loop import elements_per_thread
+from tritonc.backend.pipeline.staged_loop import buffer_of, elements_per_thread
 from tritonc.backend.shared.allocate_shared import fits
-from tritonc.ir.build import Builder, make_op
+from tritonc.backend.shared.shared_memory import buffer_bytes, own_buffer
+from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
-from tritonc.ir.types import I32, Buffer, Tile, scalar
+from tritonc.ir.layouts.layout import Layout, log2
+from tritonc.ir.types import I32, Tile, scalar
 
 PIECE = 16  # bytes of the widest copy
 LEAST, MOST = 4, 32  # stages
@@ -60,8 +63,8 @@ def copy_ahead(kernel: Kernel, loop: Loop, context: Context) -> bool:
             "async_copy" not in context.target.features or len(places) < len(loads)):
         return False
     size, pieces = (sum(numbers) for numbers in zip(*(
-        (place.size * scalar(op.result.type).bytes, elements_per_thread(op.result) // wide)
-        for op, (place, wide) in zip(loads, places, strict=True)), strict=True))
+        (buffer_bytes(buffer), elements_per_thread(op.result) // wide)
+        for op, (buffer, wide) in zip(loads, places, strict=True)), strict=True))
     touched = sum(elements_per_thread(op.operands[1]) for op in loop.ops()
                   if op.name in ("shared_atomic", "shared_store"))
     if touched > TOUCHED * pieces:
@@ -70,9 +73,10 @@ def copy_ahead(kernel: Kernel, loop: Loop, context: Context) -> bool:
         stages *= 2
     if not fits(kernel, context.target.shared_per_block, stages * size):
         return False
-    made = [_buffer(op, place, stages) for op, (place, _) in zip(loads, places, strict=True)]
+    made = [buffer for buffer, _ in places]
     build, mapping, comes = Builder(before, len(before.ops) - 1), initial_values(part), None
     for op in made:
+        op.result.type = replace(buffer_of(op.result), stages=stages)
         build.insert(op)
     for stage in range(stages - 1):
         at = build.constant(stage, I32), stage
@@ -142,19 +146,17 @@ def _copy(part: Slice, loads: list[Op], buffers: list[Op], mapping: dict[Value, 
     return comes, following
 
 
-def _place(load: Op, infos: axis_info.Infos) -> tuple[SharedLayout, int] | None:
-    """Where a stage has what each thread loads, so that it copies the widest pieces that memory
+def _place(load: Op, infos: axis_info.Infos) -> tuple[Op, int] | None:
+    """A buffer that has what each thread loads, so that it copies the widest pieces that memory
     has; the elements of a piece."""
     t = load.result.type
     if not isinstance(t, Tile) or t.layout is None or load.attributes.get("volatile"):
         return None
-    e, layout = scalar(t), t.layout
-    for held in range(min(_along(layout), log2(PIECE // e.bytes)), -1, -1):
-        bases = (*layout.register[:held], *layout.thread, *layout.register[held:])
-        place = SharedLayout(t.shape, tuple(filter(None, bases)), PIECE)
-        buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, place)).result
-        if copy_width(load.operands[0], load.guard, buffer, infos) == e.bytes << held:
-            return place, 1 << held
+    size = scalar(t).bytes
+    for held in range(min(_along(t.layout), log2(PIECE // size)), -1, -1):
+        buffer = own_buffer(t, 1, held, span=load.span)
+        if copy_width(load.operands[0], load.guard, buffer.result, infos) == size << held:
+            return buffer, 1 << held
     return None
 
 
@@ -166,12 +168,3 @@ def _along(layout: Layout) -> int:
             n << found for n in steps[0]):
         found += 1
     return found
-
-
-def _buffer(load: Op, place: SharedLayout, stages: int) -> Op:
-    t = load.result.type
-    assert isinstance(t, Tile) and t.layout is not None
-    made = make_op("alloc_shared", [], Buffer(scalar(t), t.shape, stages, place), span=load.span)
-    if all((*t.layout.thread, *t.layout.register)):  # no other thread holds the same elements
-        made.attributes["private"] = True
-    return made

@@ -88,6 +88,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     columns = not products and sums_columns(kernel, cfg)
     general = set(rare(cfg, cfg.order))
     waiting = columns or (not products and waits_for_itself(kernel, cfg))
+    apart = has_producer(kernel)
     for loop in cfg.loops:
         latch = loop.body
         if latch is None:
@@ -97,7 +98,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         beside = context.meta.get("num_stages") != 0 and any(
             op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
-        producer = _lead_copies(latch, "tma_load") if has_producer(kernel) else set()  # is ahead
+        producer = _lead_copies(latch, "tma_load") if apart else set()  # is ahead
         making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
                           set(latch.ops))
         if beside or lead:
@@ -106,7 +107,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             held = sum(_bytes(op.result, True) for op in rows)
             times = 2 if 0 < held <= OPERANDS_ROOM and all(
                 len(shape(op.result.type)) == 1 for op in rows) else 1
-            if held > 0 and not has_producer(kernel):
+            if held > 0 and not apart:
                 times = max(times, min(SMALL_TIMES, OPERANDS_ROOM // held))
         elif not products and (waiting or loop.depth > 1 or walks_rows(loop)) and copy_ahead(
                 kernel, loop, context):

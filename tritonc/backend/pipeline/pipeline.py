@@ -60,14 +60,12 @@ from tritonc.backend.pipeline.stages import (
     stages_beside,
 )
 from tritonc.backend.pipeline.tma.roles import has_producer
-from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.shared.shared_memory import LEFT, own_buffer
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
-from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import SharedLayout, log2
-from tritonc.ir.types import Buffer, Tile, scalar, shape
+from tritonc.ir.types import Tile, shape
 from tritonc.later import Later
 from tritonc.source import Span
 
@@ -244,16 +242,10 @@ def _transposed_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict
         value, load = store.operands[1], store.operands[1].op
         t = value.type
         if one.why != TRANSPOSED or load is None or load.name != "load" \
-                or not isinstance(t, Tile) or t.layout is None \
-                or not all((*t.layout.thread, *t.layout.register)):
-            continue  # another thread would hold the same elements
-        e, layout = scalar(t), t.layout
-        held = log2(min(layout.registers, VECTOR_BITS // e.bits))
-        offset = (*layout.register[:held], *layout.thread, *layout.register[held:])
-        shared = SharedLayout(t.shape, offset, VECTOR_BITS // 8)
-        buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, shared), span=store.span,
-                         private=True)
-        buffer.result.name = f"{value.name}_raw" if value.name else "raw"
-        if copy_width(load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
+                or not isinstance(t, Tile):
+            continue
+        buffer = own_buffer(t, span=store.span, named=f"{value.name}_raw" if value.name else "raw")
+        if buffer.attributes.get("private") and copy_width(
+                load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
             raw[store] = buffer
     return raw

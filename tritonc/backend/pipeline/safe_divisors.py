@@ -15,7 +15,7 @@ iteration's begin.  Needs preheaders."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin
-from tritonc.ir.build import make_op
+from tritonc.ir.build import Builder, behind, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -76,16 +76,11 @@ class _Divisors:
         if divisor not in self.made:
             info = self.infos.get(divisor)
             factor = info.every if info is not None else 1
-            one = make_op("constant", [], divisor.type, value=min(factor, MOST_FACTOR))
-            largest = make_op("umax", [divisor, one.result])
-            largest.result.name = divisor.name
-            assert self.loop.preheader is not None
-            ops, at = self.loop.preheader.ops, -1
-            if inside:
-                assert home is not None and divisor.op is not None
-                ops, at = home.ops, max(home.ops.index(divisor.op) + 1, len(home.phis()))
-            ops[at:at] = [one, largest]
-            self.made[divisor] = largest.result
+            before = self.loop.preheader
+            assert before is not None
+            b = behind(home, divisor) if inside and home else Builder(before, len(before.ops) - 1)
+            one = b.constant(min(factor, MOST_FACTOR), divisor.type)
+            self.made[divisor] = b.value("umax", divisor, one, named=divisor.name)
         return self.made[divisor]
 
     @staticmethod

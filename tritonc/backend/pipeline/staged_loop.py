@@ -20,7 +20,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE
-from tritonc.ir.layouts.layout_ops import reduction, vector_width
+from tritonc.ir.layouts.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 from tritonc.records import dataclass
 
@@ -77,15 +77,13 @@ class StagedLoop:
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     cfg = Cfg(kernel)
-    outer = {loop.parent for loop in cfg.loops}
     users = buffer_users(kernel)
     readers = uses(kernel)
     pinned = [op for op in kernel.ops() if op.attributes.get("pinned")]
     found = []
-    for loop in cfg.loops:
+    for loop in cfg.innermost_loops:
         latch, preheader, test = loop.latch, loop.preheader, loop.header.terminator
-        if loop in outer or latch is None or preheader is None or latch is loop.header \
-                or not loop.one_exit:
+        if latch is None or preheader is None or latch is loop.header or not loop.one_exit:
             continue
         always = {block for block in loop.blocks if cfg.dominates(block, latch)}
         inside = set(loop.ops())
@@ -164,9 +162,7 @@ def _wide(value: Value, known: Accesses) -> int:
     if load is None or load.name != "load" or not isinstance(value.type, Tile) \
             or value.type.layout is None:
         return 1
-    access = known.of(load)
-    return vector_width(value.type.layout, access.element_bytes * 8,
-                        access.vector(access.axis), access.axis)
+    return known.of(load).width(value.type.layout)
 
 
 def elements_per_thread(value: Value) -> int:

@@ -383,10 +383,4 @@ class _Uses:
         if pointer not in self.repeated or not isinstance(t, Tile) or t.layout is None \
                 or not all(t.layout.thread):
             return False
-        if distinct:
-            return True
-        info = self.infos.get(pointer)
-        if info is None:
-            return False
-        axes = [axis for axis, extent in enumerate(t.shape) if extent > 1]
-        return not axes or (len(axes) == 1 and info.contiguity[axes[0]] == t.shape[axes[0]])
+        return distinct or axis_info.distinct(self.infos, pointer)

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
+from tritonc.backend.layout.access import VECTOR_BITS
+from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.layouts.layout import SharedLayout, log2
 from tritonc.ir.ops import ROWS, SHARED_READ, SHARED_WRITE
-from tritonc.ir.types import Buffer
+from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 from tritonc.records import NamedTuple
 
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape")  # of their operand
@@ -27,6 +31,25 @@ class Access(NamedTuple):
     write: bool
     ahead: int | None
     op: Op
+
+
+def allocate(element: Scalar, layout: SharedLayout, stages: int = 1, **more: Any) -> Op:
+    """A buffer of that many tiles; `more`: its span, name (`named`) and attributes."""
+    return make_op("alloc_shared", [], Buffer(element, layout.shape, stages, layout), **more)
+
+
+def own_buffer(t: Tile, stages: int = 1, held: int | None = None, **more: Any) -> Op:
+    """A buffer where each thread finds its own elements of a tile, those that differ in the first
+    `held` bits of its registers side by side, or what an access of 16 bytes brings.  `private`, if
+    no other thread holds the same elements: then nothing needs a barrier."""
+    layout, e = t.layout, scalar(t)
+    assert layout is not None
+    if held is None:
+        held = log2(min(layout.registers, VECTOR_BITS // e.bits))
+    bases = (*layout.register[:held], *layout.thread, *layout.register[held:])
+    if all(bases):
+        more["private"] = True
+    return allocate(e, SharedLayout(t.shape, tuple(filter(None, bases))), stages, **more)
 
 
 def allocation(buffer: Value) -> tuple[Op, int | None]:

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tritonc.ir.layouts.layout import Layout, axis_bases, check_shape, from_steps, log2
+from tritonc.ir.layouts.layout_ops import renumbered
 
 
 def _steps(axis: int, start: int, end: int) -> list[tuple[int, int]]:
@@ -158,10 +159,7 @@ def contiguous_k(layout: Layout, axis: int, element_bits: int) -> Layout:
     steps = axis_bases(layout.shape, axis)
     first = log2(_packed(element_bits))
     order = [*range(first), len(steps) - 2, len(steps) - 1, *range(first, len(steps) - 2)]
-    moved = {steps[old]: steps[new] for old, new in enumerate(order)}
-    register, lane, warp = (tuple(moved.get(basis, basis) for basis in bases)
-                            for bases in (layout.register, layout.lane, layout.warp))
-    return Layout(layout.shape, register, lane, warp)
+    return renumbered(layout, {steps[old]: steps[new] for old, new in enumerate(order)})
 
 
 def batched(layout: Layout, batch: tuple[int, ...], held: bool = False) -> Layout:

@@ -15,7 +15,7 @@ through shared memory if they are warp bits; the result is replicated over the l
     #layout<shape=[8], register=[], lane=[0,0,1,2,4], warp=[]>
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from tritonc.ir.layouts.layout import Layout, axis_bases
@@ -39,6 +39,12 @@ def transpose(layout: Layout, permutation: Sequence[int]) -> Layout:
     table = axis_table(layout.shape, shape, permutation)
     return Layout(shape, *(tuple(table.get(basis, 0) for basis in bases)
                            for bases in (layout.register, layout.lane, layout.warp)))
+
+
+def renumbered(layout: Layout, places: Mapping[int, int]) -> Layout:
+    """The layout in which bits of an element's index stand where others did."""
+    return Layout(layout.shape, *(tuple(places.get(basis, basis) for basis in bases)
+                                  for bases in (layout.register, layout.lane, layout.warp)))
 
 
 def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:

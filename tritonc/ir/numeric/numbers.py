@@ -171,20 +171,14 @@ def divide(a: float, b: float) -> float:
     return a / b
 
 
-def fmin(a: float, b: float) -> float:
-    if math.isnan(a) or math.isnan(b):
-        return b if math.isnan(a) else a
-    return min(a, b, key=_order)
+def _extreme(choose: Callable[..., float]) -> Callable[[float, float], float]:
+    """The number beside a NaN; -0 comes before 0."""
+    def call(a: float, b: float) -> float:
+        if math.isnan(a) or math.isnan(b):
+            return b if math.isnan(a) else a
+        return choose(a, b, key=lambda x: (x, math.copysign(1, x)))
 
-
-def fmax(a: float, b: float) -> float:
-    if math.isnan(a) or math.isnan(b):
-        return b if math.isnan(a) else a
-    return max(a, b, key=_order)
-
-
-def _order(a: float) -> tuple[float, float]:
-    return a, math.copysign(1, a)  # -0 comes before 0
+    return call
 
 
 def fma(op: Op, a: float, b: float, c: float) -> float:
@@ -295,7 +289,7 @@ def _declined(*_: Any) -> Number:
     raise NotFoldable
 
 
-minimum, maximum, fabs = min, max, abs
+minimum, maximum, fabs, fmin, fmax = min, max, abs, _extreme(min), _extreme(max)
 broadcast = reshape = same
 range = reduce = scan = take = dot = _declined
 reduce_with = scan_with = histogram = _declined

@@ -159,8 +159,6 @@ class _Split(MovedOps):
             return _Parts(None, self.make("constant", type=element(v.type), value=number))
         if op is None or self.invariant(v):
             return _Parts(v, None)
-        if op.guard is not None:
-            return None
         if op.name == "range":
             return _Parts(self.make("range", type=v.type, **op.attributes), None)
         if op.name in _SHAPES:

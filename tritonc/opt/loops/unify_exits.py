@@ -237,10 +237,7 @@ class _Unification:
         again.ops.append(Op("cond_br", [test], blocks=[self.header, exits[0].landing],
                             span=self.span))
         self.kernel.blocks.insert(self.kernel.blocks.index(self.header), again)
-        if self.early:
-            self.early.insert(0, again)
-        else:
-            self.early = [again]
+        self.early = [again, *self.early]
         self.header, self.test = again, test
         return exits
 
@@ -272,12 +269,8 @@ class _Unification:
             made = value.op is not None and (value.op in header.ops or any(
                 value.op in block.ops for block in self.loop.blocks))
             phi = next((phi for phi in header.phis() if incoming(phi, self.latch) is value), None)
-            if not made:
-                known[value] = value
-            elif phi is not None:
-                known[value] = phi.result
-            else:
-                known[value] = self._phi(header, self._before("undef", value.type), value)
+            known[value] = value if not made else phi.result if phi is not None else (
+                self._phi(header, self._before("undef", value.type), value))
         return known[value]
 
     # tests at the start

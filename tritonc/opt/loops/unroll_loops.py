@@ -52,7 +52,9 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
         if not loop.regular or loop.latch is loop.header:
             continue
         ops = list(loop.ops())
-        test, times = _asked(loop)
+        test = next((end for block in loop.blocks  # which says how often to unroll it
+                     if "unroll" in (end := block.terminator).attributes), None)
+        times = None if test is None else test.attributes["unroll"]
         if test is not None and times is not None and times != 1:
             test.attributes["unroll"] = 1
             count, why = _possible(loop, times, len(ops))
@@ -76,14 +78,6 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             unroll(kernel, loop, few, few)
             return True
     return False
-
-
-def _asked(loop: Loop) -> tuple[Op | None, int | None]:
-    """The test of the loop that says how often to unroll it, and how often."""
-    for block in loop.blocks:
-        if "unroll" in block.terminator.attributes:
-            return block.terminator, block.terminator.attributes["unroll"]
-    return None, None
 
 
 def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:

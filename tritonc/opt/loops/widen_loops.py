@@ -24,7 +24,7 @@ from tritonc.analysis.column_loops import walks_rows
 from tritonc.analysis.counters import Counter, counter_of, iterations
 from tritonc.analysis.loop_totals import may_reorder, place_behind
 from tritonc.analysis.row_loops import same_for_all
-from tritonc.analysis.values import constant_of, slice_of, speculatable
+from tritonc.analysis.values import constant_of, slice_of, speculatable, tile_loads
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -81,16 +81,11 @@ def _times(loop: Loop) -> int:
     """How many iterations together load enough; 1 for a loop that is no row's."""
     if loop.parent is not None or loop.body is None:
         return 1
-    ops = list(loop.ops())
-    tiles = [op.result.type.size for op in ops
-             if op.name == "load" and isinstance(op.result.type, Tile)]
-    if not tiles or not same_for_all(loop) or not walks_rows(loop, False) or _gathers(loop):
+    if not same_for_all(loop) or not walks_rows(loop, False) or _gathers(loop) or (
+            iterations(loop, 2 * MOST) is not None):  # such as the taps of a filter
         return 1
-    largest = max(op_result.type.size for op in ops for op_result in op.results
-                  if isinstance(op_result.type, Tile))
+    largest = max(v.type.size for op in loop.ops() for v in op.results if isinstance(v.type, Tile))
     times = min(MOST, ELEMENTS // largest)
-    if iterations(loop, 2 * MOST) is not None:
-        return 1  # such as the taps of a filter
     return 1 << times.bit_length() - 1 if times > 1 else 1
 
 
@@ -99,8 +94,8 @@ def _gathers(loop: Loop) -> bool:
     that, of which there are fewer by several rows.  2^20 rows of 32 numbers by columns on an H200:
     199 us by 512 threads, 32 rows at once, 149 by 128."""
     inside = set(loop.ops())
-    return any(op.name == "load" and isinstance(op.result.type, Tile) and any(
-        made.name == "load" for made in slice_of(op.operands[:1], inside)) for op in inside)
+    return any(made.name == "load" for op in tile_loads(inside)
+               for made in slice_of(op.operands[:1], inside))
 
 
 # ---- legality
@@ -205,9 +200,7 @@ class _Widener:
             return self.before.constant(number, self.type(value.type))
         if not isinstance(value.type, Tile):
             return self.before.value("splat", value, type=self.type(value.type))
-        flat = Tile(element(value.type), (1, *value.type.shape))
-        return self.before.value("broadcast", self.before.value("reshape", value, type=flat),
-                                 type=self.type(value.type))
+        return self.before.spread(value, (1, *value.type.shape), (self.times, *value.type.shape))
 
     def nothing(self, kind: str, value: Value) -> Value:
         """What changes no sum of the kind, in all iterations of a value."""
@@ -225,9 +218,7 @@ class _Widener:
         """What each iteration has, a scalar, in every element of its tile."""
         if len(shape(value.type)) > 1 or not extents:
             return value
-        e = element(value.type)
-        flat = self.body.value("reshape", value, type=Tile(e, (self.times, *[1] * len(extents))))
-        return self.body.value("broadcast", flat, type=Tile(e, (self.times, *extents)))
+        return self.body.spread(value, (self.times, *[1] * len(extents)), (self.times, *extents))
 
     def predicates(self, given: Op | None, extents: tuple[int, ...]) -> Op:
         """The predicates of a condition, the first one only in iterations that come."""
@@ -357,13 +348,11 @@ def _move(make: _Widener, loop: Loop, phi: Op, numbers: Value) -> Value:
     index = numbers if e == I32 else make.before.value("sext", numbers, type=Tile(I64, (
         make.times,)))
     if extents:
-        index = make.before.value("reshape", index, type=Tile(e, (make.times, *[1] * len(extents))))
-        index = make.before.value("broadcast", index, type=make.type(step.type))
+        index = make.before.spread(index, (make.times, *[1] * len(extents)), (make.times, *extents))
     offsets = index if constant_of(step) == 1 else make.before.value("mul", index, make.same(step))
     b = make.body
     if isinstance(value.type, Tile):
-        flat = b.value("reshape", value, type=Tile(element(value.type), (1, *extents)))
-        own = b.value("broadcast", flat, type=make.type(value.type))
+        own = b.spread(value, (1, *extents), (make.times, *extents))
     else:
         own = b.value("splat", value, type=make.type(value.type))
     make.wide[value] = b.value(name, own, offsets)

@@ -19,6 +19,7 @@ static_assert forbids), candidates are lowered one by one, up to a limit.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 from math import inf, prod
 from typing import TypeVar
@@ -99,18 +100,14 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> 
     names = [name for name in space if space[name]]
     space = {**space, **{name: space[name][:1] for name in names[MAX_LOWERED:]}}
     candidates = _combinations(space, names)
-    found = []
-    if (predict := _predictor(space, names, lower)) is not None:
-        if prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
-            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target))
-        for binding in candidates:
-            profile = predict(binding)
-            found.append(Ranked(cost(profile, target), binding, as_boxes(profile, target)))
-    else:
-        for binding in islice(candidates, MAX_LOWERED):
-            known = _profile(lower, binding)
-            if known is not None:
-                found.append(Ranked(cost(known, target), binding, as_boxes(known, target)))
+    predict = _predictor(space, names, lower)
+    if predict is not None and prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
+        candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target))
+    read: Callable[[Binding], Profile | None] = predict or partial(_profile, lower)
+    found = [Ranked(cost(profile, target), binding, as_boxes(profile, target))
+             for binding in islice(candidates, None if predict else MAX_LOWERED)
+             if (profile := read(binding)) is not None]
+    if predict is None:
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)

@@ -22,7 +22,7 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import scalar
 from tritonc.later import Later
 from tritonc.tune.model.blocks import LEAST, computing
-from tritonc.tune.model.feature import Profile, joined, register_extents, stage_bytes
+from tritonc.tune.model.feature import Profile, joined
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.times import UNIT, WORD, formula
 from tritonc.variants.choice import Cost
@@ -56,7 +56,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = joined([feature for feature in profile if feature.kind == "dot"])
     if len(dots) != 1 or not depths:
         return None
-    if register_extents(dots[0]) != dots[0].extents and not any(dots[0].raw):
+    if dots[0].register_extents != dots[0].extents and not any(dots[0].raw):
         return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:
@@ -66,7 +66,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
         at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
         beside = cost.blocks if clusters_meet(profile, target) else 1
         room = target.shared_per_block - 2048 - sums * (blocks - 1) // blocks
-        if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
+        if cost.blocks == 1 and room < _LEAST_STAGES * dots[0].stage_bytes:
             return None  # beside what the others send
         more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
         if beside > 1 and _of_doubles(profile, target):  # they meet one after the other

@@ -23,14 +23,7 @@ from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import LONG, cluster_sizes
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.form import Form, form_of
-from tritonc.tune.model.launches import (
-    TAPS,
-    Candidate,
-    count_tiles,
-    launches_of,
-    of_words,
-    with_times,
-)
+from tritonc.tune.model.launches import TAPS, Candidate, count_tiles, launches_of
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import LEAST_WGMMA
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
@@ -221,7 +214,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     if not _plain(whole.profile, target) or _rounded(whole):
         return None
     launches = [*launches_of(form)]
-    whole = with_times(whole, launches)
+    whole = whole.with_times(launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
     if whole.kind == "wgmma":
         filled = whole.cost.processors * (whole.cost.blocks - 1)
@@ -231,7 +224,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     ends = UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
     best, saved = None, worth * len(joined)
     for each in _parts(rows, whole, form, target, parts):
-        each = with_times(each, launches)
+        each = each.with_times(launches)
         gains = [(count, log2(old / (both + count * ends)), log2(old / new))
                  for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
                                                   strict=True)]
@@ -249,7 +242,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
 
 def _rounded(row: Candidate) -> bool:
     """Whether TMA rounds an operand on its way, in small tiles too: a second body has none."""
-    return of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
+    return row.of_words and any(any(one.inner) for one in row.profile if one.kind == "dot")
 
 
 def _parts(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, parts: int

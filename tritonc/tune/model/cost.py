@@ -9,26 +9,9 @@ from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
+from tritonc.tune.model import residency
 from tritonc.tune.model.core_cost import core_cost
-from tritonc.tune.model.feature import (
-    Feature,
-    Profile,
-    computes,
-    fixed_bytes,
-    joined,
-    side_by_side,
-    spread,
-)
-from tritonc.tune.model.residency import (
-    ENOUGH,
-    ROWS,
-    SPILLS,
-    Chained,
-    brought,
-    busy,
-    exceeds_registers,
-    held,
-)
+from tritonc.tune.model.feature import Feature, Profile, computes, joined, spread
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -57,7 +40,7 @@ def cost(profile: Profile, target: Target) -> float:
     form = next((f.form for f in profile if f.kind == "kernel"), "")
     rows = max((f.extents[-3] for f in profile if f.kind == "dot"), default=0)
     alone = _ONCE if form == "once" and rows >= _ONCE_ROWS else (
-        _BEFORE if form == "before" and rows > ROWS else 1.0)
+        _BEFORE if form == "before" and rows > residency.ROWS else 1.0)
     return alone * _cost(profile, target)
 
 
@@ -77,9 +60,9 @@ def _cost(profile: Profile, target: Target) -> float:
             dots[0], target, _live(profile), max(1.0, spread(profile)),
             sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
     found = [_instructions(dot, target) for dot in dots]
-    if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
+    if all(found) and all(dot.extents[-3] < residency.ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
-        if any(exceeds_registers([product], dots[0].bytes) for product in products):
+        if any(residency.exceeds_registers([product], dots[0].bytes) for product in products):
             return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == matrix.WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
@@ -97,8 +80,8 @@ def waiting(profile: Profile, target: Target) -> float:
             found := _instructions(dots[0], target)) or found[0].kind != matrix.WGMMA:
         return 1.0
     m, n, k = dots[0].extents
-    return SPILLS if m > ENOUGH * ROWS else 1 / busy(
-        [_chained(dots[0], padded((m, n, k))), Chained(m, _live(profile) // m, 0)],
+    return residency.SPILLS if m > residency.ENOUGH * residency.ROWS else 1 / residency.busy(
+        [_chained(dots[0], padded((m, n, k))), residency.Chained(m, _live(profile) // m, 0)],
         dots[0].bytes, target)
 
 
@@ -110,7 +93,7 @@ def _live(profile: Profile) -> int:
 def _with_taps(dot: Feature) -> Feature:
     """A product as deep as a step of its loop is, in which taps run side by side."""
     *rows, k = dot.extents
-    taps = side_by_side(dot)
+    taps = dot.side_by_side
     return dot._replace(extents=(*rows, k * taps), taps=(prod(dot.taps) // taps,))
 
 
@@ -118,7 +101,7 @@ def _mean(chains: list[list[Feature]], target: Target) -> float:
     """Of the chains of products of several loops, which are taken to be as long: each takes time
     for each of its products.  If one does not fit into registers, what that one costs."""
     costs = [_chain_cost(chain, target) for chain in chains]
-    if max(costs) >= SPILLS:
+    if max(costs) >= residency.SPILLS:
         return max(costs)
     return sum(cost * len(chain) for cost, chain in zip(costs, chains, strict=True)) / sum(
         map(len, chains))
@@ -130,40 +113,40 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
         return _product_cost(dots[0], target)
     brought_once = [dot._replace(fixed=True, computed=dot.sides[1], sides=(False, dot.sides[1]))
                     if dot.left == "fixed" else dot for dot in dots]
-    found = max(_product_cost(dot, target, fixed=fixed_bytes(dot)) for dot in brought_once)
-    if min(dot.extents[-3] for dot in dots) < ROWS:
+    found = max(_product_cost(dot, target, fixed=dot.fixed_bytes) for dot in brought_once)
+    if min(dot.extents[-3] for dot in dots) < residency.ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
-    if exceeds_registers(products, dots[0].bytes):
-        return SPILLS + held(products, dots[0].bytes)
-    if dots[0].extents[-3] < ROWS and dots[-1].again and found < SPILLS:
+    if residency.exceeds_registers(products, dots[0].bytes):
+        return residency.SPILLS + residency.held(products, dots[0].bytes)
+    if dots[0].extents[-3] < residency.ROWS and dots[-1].again and found < residency.SPILLS:
         return found * _waiting(products)
     # What is computed between products is computed in their padding, too.
     more = max(p.k / dot.extents[-1] if p.left == "registers" else 1
                for p, dot in zip(products, dots, strict=True))
-    return more * found / busy(products, dots[0].bytes, target)
+    return more * found / residency.busy(products, dots[0].bytes, target)
 
 
-def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+def _chained(dot: Feature, extents: Sequence[int]) -> residency.Chained:
     """As registers and shared memory have it; products that make one sum have tiles of their own,
     each with its padding."""
     m, n, k = extents
     k = sum(padded(dot.parts)) or k
-    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS),
-                   dot.fresh)
+    raw = dot.raw[1] * (m < residency.ROWS)
+    return residency.Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, raw, dot.fresh)
 
 
-def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
+def _few_rows_cost(products: list[residency.Chained], size: int, target: Target) -> float:
     """Of a chain of few rows on mma.sync, one result of which is longer than what a thread of wgmma
     holds: a step waits for what it brings, so the more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
-    shared = brought(products, size)
+    shared = residency.brought(products, size)
     if registers > matrix.ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
-        return SPILLS + registers + shared
-    return _waiting(products) * ROWS / products[0].m  # what is brought serves so many rows
+        return residency.SPILLS + registers + shared
+    return _waiting(products) * residency.ROWS / products[0].m  # what is brought serves so many
 
 
-def _waiting(products: list[Chained]) -> float:
+def _waiting(products: list[residency.Chained]) -> float:
     """How much longer the steps take that wait for what they bring, of products of few rows."""
     return 1 + _FEW_STEP / min(p.n for p in products)
 

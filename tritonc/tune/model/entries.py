@@ -17,16 +17,7 @@ from tritonc.tune.model.blocks import LEAST
 from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced
 from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
 from tritonc.tune.model.form import Form
-from tritonc.tune.model.launches import (
-    Candidate,
-    Launch,
-    inside_step,
-    launches_of,
-    of_words,
-    results,
-    unlisted,
-    with_times,
-)
+from tritonc.tune.model.launches import Candidate, Launch, launches_of
 from tritonc.tune.model.measured import LEAST_WGMMA, MOST_SENT, is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
@@ -129,7 +120,7 @@ def are_covered(whole: Candidate, form: Form) -> bool:
     """Whether it is one product of 16-bit numbers on wgmma, as memory has them, or of floats on
     CUDA cores, or several that share an operand."""
     return (whole.kind, form.axes) in _MOST and _is_plain(whole) and all(
-        dot.bytes > 1 for dot in _products(whole)) and unlisted(whole) == inside_step(whole)
+        dot.bytes > 1 for dot in _products(whole)) and whole.unlisted == whole.inside_step
 
 
 def _is_plain(row: Candidate) -> bool:
@@ -151,8 +142,8 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
     long = [row._replace(cost=slower(row.cost if row.kind == "cores" else priced_together(
         _at_once(row)).cost, _DOUBT)) for _, row in _in_clusters([
             row for row in rows if is_measured(row.profile, row.tile, 1)], target, [LONG])]
-    found[FREE:FREE] = fewest([with_times(row, launches) for row in long], [
-        with_times(row, launches) for row in (*general, *found)], 2, 1, _WORTH_LONG)
+    found[FREE:FREE] = fewest([row.with_times(launches) for row in long], [
+        row.with_times(launches) for row in (*general, *found)], 2, 1, _WORTH_LONG)
     return found
 
 
@@ -202,7 +193,7 @@ def asks(whole: Candidate, form: Form) -> bool:
 
 def _with_legal_times(row: Candidate, launches: Sequence[Launch], aligned: bool) -> Candidate:
     """In ping-pong neither short loops nor rows that are not aligned are legal."""
-    found = with_times(row, launches, aligned)
+    found = row.with_times(launches, aligned)
     return found._replace(times=[
         time if aligned and lengths[0] >= SHORT else LARGEST for time, (_, lengths) in zip(
             found.times, launches, strict=True)]) if "pingpong" in row.binding else found
@@ -248,10 +239,10 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
                 blocks == 1 or any(dot.raw) or prod(row.tile) <= MOST_SENT):
             if blocks > 1 and not clusters_meet(row.profile, target):
                 row = _at_once(row)
-            known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))
+            known.append(row._replace(cost=slower(row.cost, _DOUBT)).with_times(launches))
     floors = [UNIT * length * sum(extent * (raw or dot.bytes) for extent, raw in zip(
         extents, dot.raw, strict=True)) / _MEMORY for extents, (length, *_) in launches]
-    return fewest(known, [with_times(row, launches) for row in (whole, *beside)],
+    return fewest(known, [row.with_times(launches) for row in (whole, *beside)],
                   _POWER_CONVERTING, _MOST_CONVERTING, _WORTH_CONVERTING, floors=floors)
 
 
@@ -268,29 +259,29 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
         return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.
-    each = unlisted(whole)
+    each = whole.unlisted
     launches = [*launches_of(form, grids.numbered(grids.WORKING, whole.tile), whole)]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
-        row for row in rows if unlisted(row) == each and row.threads <= _MOST_THREADS
-        and ((each > 1 and _is_plain(row)) or results(row) <= (
-            LARGE if of_words(row) or (LONG in sizes and row.kind == "wgmma") else MOST_SENT))
-        and (not of_words(row) or _is_square(row))
+        row for row in rows if row.unlisted == each and row.threads <= _MOST_THREADS
+        and ((each > 1 and _is_plain(row)) or row.results <= (
+            LARGE if row.of_words or (LONG in sizes and row.kind == "wgmma") else MOST_SENT))
+        and (not row.of_words or _is_square(row))
         and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
     if LONG in sizes and whole.kind == "wgmma":
         launches = [*launches_of(form, grids.FILTERS, whole)]
-        return fewest([with_times(_in_rounds(row), launches) for row in known],
-                      [with_times(row, launches) for row in own], 1, 3, _WORTH_CLUSTERS[1])
+        return fewest([_in_rounds(row).with_times(launches) for row in known],
+                      [row.with_times(launches) for row in own], 1, 3, _WORTH_CLUSTERS[1])
     # One for the fewest programs, whose clusters run all at once; then for more programs.
     few = [*launches_of(form, grids.SUMS, whole)] if LONG in sizes else launches
-    chosen = fewest([with_times(_at_once(row), few) for row in known],
-                    [with_times(row, few) for row in own], 1, 1, _WORTH_CLUSTERS[0])
+    chosen = fewest([_at_once(row).with_times(few) for row in known],
+                    [row.with_times(few) for row in own], 1, 1, _WORTH_CLUSTERS[0])
     for first in chosen[:1]:
         more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
-                if results(row) >= results(first) and row.binding != first.binding
+                if row.results >= first.results and row.binding != first.binding
                 and row.cost.processors >= first.cost.processors]
-        chosen += fewest([with_times(row, launches) for row in more],
-                         [with_times(row, launches) for row in (*own, first)], 1,
+        chosen += fewest([row.with_times(launches) for row in more],
+                         [row.with_times(launches) for row in (*own, first)], 1,
                          1 + (LONG in sizes), _WORTH_CLUSTERS[1])
     return chosen
 
@@ -305,17 +296,17 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
     if any(feature.scaled for feature in whole.profile) or (
             form.axes < AXES and are_bytes(whole)):
         return []
-    each = unlisted(whole)
+    each = whole.unlisted
     launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)), whole)]
-    own = [with_times(row, launches) for row in own]
+    own = [row.with_times(launches) for row in own]
     converted = any(any(feature.raw) for feature in whole.profile)
     doubt = doubtful(whole.profile, whole.cost)
-    known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
-                row.profile, row.cost) - doubt))), launches)
-             for row in rows if unlisted(row) == each
+    known = [row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
+                row.profile, row.cost) - doubt))).with_times(launches)
+             for row in rows if row.unlisted == each
              and row.threads <= _MOST_THREADS and _is_listed(row) and not (
                  0 < near_bytes(row.profile) < LINE) and (
-                 not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
+                 not whole.of_words or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and prod(row.cost.depths) >= prod(whole.cost.depths))) and (
                  row.kind == "cores" or _gathers_many(row))]
@@ -346,8 +337,8 @@ def _of_one_step(known: Sequence[Candidate], own: Sequence[Candidate], form: For
             wait=_AWAITS_COPIES * row.cost.wait, slow=round(_AWAITS * row.cost.slow)))
         for row in known if row.kind == "wgmma" and row.threads <= _WARPGROUP
         and row.cost.depths[0] >= length]
-    return fewest([with_times(row, launches, False) for row in short], [
-        with_times(row, launches, False) for row in own], 1, 1, _WORTH_CLUSTERS[1])
+    return fewest([row.with_times(launches, False) for row in short], [
+        row.with_times(launches, False) for row in own], 1, 1, _WORTH_CLUSTERS[1])
 
 
 def _is_listed(row: Candidate) -> bool:

@@ -65,9 +65,83 @@ class Feature(NamedTuple):
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 
+    @property
+    def is_swapped(self) -> bool:
+        """Whether wgmma computes a dot the other way round (`swap_operands`)."""
+        m, n = self.extents[-3:-1]
+        return m < LEAST_ROWS or (
+            self.element == str(TF32) and self.inner == (True, False)) or (
+            bool(self.raw[1]) and n >= LEAST_ROWS) or (
+            MOST_ROWS < m > n >= LEAST_ROWS and not any(self.raw) and not self.scaled)
+
+    @property
+    def side_by_side(self) -> int:
+        """How many taps run side by side in a step: of all loops that do not load too much."""
+        m, n, k = self.extents[-3:]
+        found = 1
+        for taps in self.taps:
+            if not few(found * taps, found * taps * (m + n) * k):
+                break
+            found *= taps
+        return found
+
+    @property
+    def steps(self) -> int:
+        """The products that make its sum in an iteration, each with operands of its own."""
+        return max(1, len(self.parts)) if self.left == "brought" else 1
+
+    @property
+    def places(self) -> int:
+        """The accesses by which threads copy rows that they compute; 0 if they compute none."""
+        m, n, k = self.extents[-3:]
+        if not self.single:
+            return m * k * self.bytes // ACCESS_BYTES if self.computed else 0
+        return (m * self.sides[0] + n * self.sides[1]) * k
+
+    @property
+    def delivered(self) -> float:
+        """Bytes that the second-level cache delivers for a step, of what is no padding: of words
+        across K, of which a tile of few columns has few in a row, it has whole sectors."""
+        found = float(self._bytes(self.extents)) - self.fixed_bytes
+        for size, raw, across in zip(self.extents[-3:-1], self.raw, self.across):
+            if across and any(self.raw):
+                found += self.extents[-1] * max(0.0, PAIR - size * raw)
+            elif across and size > SIDE:
+                row = size * self.bytes  # comes as boxes of a line, which begin where tiles do
+                boxes = -(-row // LINE) * (LINE + PAIR * (row % PAIR > 0))
+                found += self.extents[-1] * (boxes - row)
+        return found
+
+    @property
+    def register_extents(self) -> tuple[int, ...]:
+        """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
+        several steps of one, are sums."""
+        return self.extents if self.beside else (*padded(self.extents[:-1]), self.extents[-1])
+
+    @property
+    def stage_bytes(self) -> int:
+        """What a stage of both operands takes, as memory has them; of padding, too, where threads
+        bring them (`tma_pipeline`)."""
+        return self._bytes(self._held)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """What of that stays in shared memory while the loop runs, and is not brought."""
+        *batch, m, _, k = self._held
+        return prod(batch) * m * k * self.bytes if self.fixed else 0
+
+    @property
+    def _held(self) -> tuple[int, ...]:
+        boxes = len(self.extents) == 3 and prod(self.extents[:2]) >= LARGE and not self.computed
+        return self.extents if boxes else self.register_extents
+
+    def _bytes(self, extents: tuple[int, ...]) -> int:
+        *batch, m, n, k = extents
+        left, right = (raw or self.bytes for raw in self.raw)
+        return round(prod(batch) * k * (m * left + n * right))
+
 
 Profile = tuple[Feature, ...]
-
 
 
 def as_boxes(profile: Profile, target: Target) -> Profile:
@@ -75,7 +149,7 @@ def as_boxes(profile: Profile, target: Target) -> Profile:
     mostly are."""
     return tuple(f._replace(computed=False, sides=(False, False)) if f.flat
                  and "tensor_map" in target.features and f.extents[-3] >= LEAST_ROWS
-                 and prod(f.extents[:-1]) >= LARGE and not swapped(f) else f for f in profile)
+                 and prod(f.extents[:-1]) >= LARGE and not f.is_swapped else f for f in profile)
 
 
 def near_bytes(profile: Profile) -> int:
@@ -100,63 +174,15 @@ def computes(profile: Profile) -> bool:
     return sum(f.kind == "work" and f.extents[-2:] in results for f in profile) >= COMPUTED
 
 
-def swapped(dot: Feature) -> bool:
-    """Whether wgmma computes a dot the other way round (`swap_operands`)."""
-    m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (
-        dot.element == str(TF32) and dot.inner == (True, False)) or (
-        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
-        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
-
-
-def side_by_side(dot: Feature) -> int:
-    """How many taps run side by side in a step: those of all loops that do not load too much."""
-    m, n, k = dot.extents[-3:]
-    found = 1
-    for taps in dot.taps:
-        if not few(found * taps, found * taps * (m + n) * k):
-            break
-        found *= taps
-    return found
-
-
-def places(dot: Feature) -> int:
-    """The accesses by which threads copy rows that they compute; 0 if they compute none."""
-    m, n, k = dot.extents[-3:]
-    if not dot.single:
-        return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
-    return (m * dot.sides[0] + n * dot.sides[1]) * k
-
-
 def spread(profile: Profile) -> float:
     """How many bytes the second-level cache delivers for one that a product of batches reads."""
     return max((SECTOR / (f.extents[0] * f.bytes) for f in profile if f.kind == "run"), default=1.0)
 
 
-def delivered(dot: Feature) -> float:
-    """Bytes that the second-level cache delivers for a step, of what is no padding: of words across
-    K, of which a tile of few columns has few in a row, it has whole sectors."""
-    found = float(_bytes(dot, dot.extents)) - fixed_bytes(dot)
-    for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
-        if across and any(dot.raw):
-            found += dot.extents[-1] * max(0.0, PAIR - size * raw)
-        elif across and size > SIDE:
-            row = size * dot.bytes  # comes as boxes of a line, which begin where tiles do
-            boxes = -(-row // LINE) * (LINE + PAIR * (row % PAIR > 0))
-            found += dot.extents[-1] * (boxes - row)
-    return found
-
-
-def register_extents(dot: Feature) -> tuple[int, ...]:
-    """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
-    several steps of one, are sums."""
-    return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
-
-
 def is_padded(profile: Profile) -> bool:
     """Whether a product's tile has a side of more than 128 that is no power of two."""
     return any(f.kind == "dot" and any(SIDE < n < held for n, held in zip(
-        f.extents[-3:-1], register_extents(f)[-3:-1])) for f in profile)
+        f.extents[-3:-1], f.register_extents[-3:-1])) for f in profile)
 
 
 def between(profile: Profile) -> bool:
@@ -165,26 +191,3 @@ def between(profile: Profile) -> bool:
     return is_padded(profile) and all(
         f.kind != "dot" or (min(f.extents[-3:-1]) == SIDE and f.extents[-1] * f.bytes == LINE)
         for f in profile)
-
-
-def stage_bytes(dot: Feature) -> int:
-    """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
-    them (`tma_pipeline`)."""
-    return _bytes(dot, _held(dot))
-
-
-def fixed_bytes(dot: Feature) -> int:
-    """What of that stays in shared memory while the loop runs, and is not brought."""
-    *batch, m, _, k = _held(dot)
-    return prod(batch) * m * k * dot.bytes if dot.fixed else 0
-
-
-def _held(dot: Feature) -> tuple[int, ...]:
-    boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
-    return dot.extents if boxes else register_extents(dot)
-
-
-def _bytes(dot: Feature, extents: tuple[int, ...]) -> int:
-    *batch, m, n, k = extents
-    left, right = (raw or dot.bytes for raw in dot.raw)
-    return round(prod(batch) * k * (m * left + n * right))

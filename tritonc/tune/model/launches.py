@@ -33,52 +33,51 @@ class Candidate(NamedTuple):
     programs: Sequence[int] = ()
     times: Sequence[int] = ()
 
+    def with_times(self, launches: Sequence[Launch], aligned: bool = True) -> "Candidate":
+        """With its programs and times of the launches, whose rows are aligned or not."""
+        cost = choice.stepping(self.cost, aligned)
+        divided = [_divided(extents, self.tile) for extents, _ in launches]
+        steps = {lengths: choice.steps_of(self.cost.depths, lengths)
+                 for lengths in {lengths for _, lengths in launches}}
+        cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
+            divided, launches, strict=True)]
+        times = {case: choice.time_of(cost, *case) for case in set(cases)}
+        return self._replace(programs=[programs for programs, *_ in divided],
+                            times=[times[case] for case in cases])
 
-def with_times(row: Candidate, launches: Sequence[Launch], aligned: bool = True) -> Candidate:
-    """The candidate with its programs and times of the launches, whose rows are aligned or not."""
-    cost = choice.stepping(row.cost, aligned)
-    divided = [_divided(extents, row.tile) for extents, _ in launches]
-    steps = {lengths: choice.steps_of(row.cost.depths, lengths)
-             for lengths in {lengths for _, lengths in launches}}
-    cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
-        divided, launches, strict=True)]
-    times = {case: choice.time_of(cost, *case) for case in set(cases)}
-    return row._replace(programs=[programs for programs, *_ in divided],
-                        times=[times[case] for case in cases])
+    @property
+    def of_words(self) -> bool:
+        """Whether wgmma computes a product of tf32."""
+        return self.kind == "wgmma" and any(
+            one.kind == "dot" and one.element == str(TF32) for one in self.profile)
+
+    @property
+    def results(self) -> int:
+        """Those of a program's largest product."""
+        return max(prod(dot.extents[:-1]) for dot in self.profile if dot.kind == "dot")
+
+    @property
+    def unlisted(self) -> int:
+        """Multiply-adds of a program for each element of its tile and of its loops: more than one
+        where a range numbers programs, or rows alone.  Combinations in which they differ are no
+        entries of one kernel: a launch of one has another number of programs."""
+        return max(1, prod(self._largest) // prod((*self.tile, *self.cost.depths)))
+
+    @property
+    def inside_step(self) -> int:
+        """Those along the inner axis for each element of its loops: more than one where a loop
+        numbers steps, such as heads of 64."""
+        return max(1, self._largest[-1] // prod(self.cost.depths))
+
+    @property
+    def _largest(self) -> tuple[int, ...]:
+        return max((dot.extents for dot in self.profile if dot.kind == "dot"), key=prod)
 
 
 @cache
 def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, int, bool]:
     """How many tiles a range has, how many `choice` counts, and how they fit."""
     return count_tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
-
-
-def of_words(row: Candidate) -> bool:
-    """Whether wgmma computes a product of tf32."""
-    return row.kind == "wgmma" and any(
-        one.kind == "dot" and one.element == str(TF32) for one in row.profile)
-
-
-def results(row: Candidate) -> int:
-    """Those of a program's largest product."""
-    return max(prod(dot.extents[:-1]) for dot in row.profile if dot.kind == "dot")
-
-
-def unlisted(row: Candidate) -> int:
-    """Multiply-adds of a program for each element of its tile and of its loops: more than one where
-    a range numbers programs, or rows alone.  Combinations in which they differ are no entries of
-    one kernel: a launch of one has another number of programs."""
-    return max(1, prod(_largest(row)) // prod((*row.tile, *row.cost.depths)))
-
-
-def inside_step(row: Candidate) -> int:
-    """Those along the inner axis for each element of its loops: more than one where a loop numbers
-    steps, such as heads of 64."""
-    return max(1, _largest(row)[-1] // prod(row.cost.depths))
-
-
-def _largest(row: Candidate) -> tuple[int, ...]:
-    return max((dot.extents for dot in row.profile if dot.kind == "dot"), key=prod)
 
 
 def count_tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
@@ -153,7 +152,7 @@ def _is_of_taps(loop: Around) -> bool:
 def launches_of(form: Form, grid: Grid = PLAIN, whole: Candidate | None = None
                 ) -> Iterator[Launch]:
     """`whole` says what extents and lengths do not (`unlisted`)."""
-    each, inside = (unlisted(whole), inside_step(whole)) if whole else (1, 1)
+    each, inside = (whole.unlisted, whole.inside_step) if whole else (1, 1)
     axes = [grid.extents[axis] if axis < 2 else grid.batches for axis in range(form.axes)]
     known = [loop.factor for loop in takewhile(_is_of_taps, form.loops[:-1])]
     others = [TAPS] * (len(form.loops) - len(known) - 1)

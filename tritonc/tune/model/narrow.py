@@ -11,7 +11,6 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel
 from tritonc.ir.types import TF32, shape
 from tritonc.tune.model.blocks import use
-from tritonc.tune.model.feature import stage_bytes
 from tritonc.tune.model.features import features
 
 # H200, products of halves, without it and with it: 4096 x 4096 x 1024 by 64 x 64 135 us and 97, by
@@ -38,4 +37,4 @@ def beside(kernel: Kernel, target: Target) -> dict[str, int]:
         return {}
     room = target.shared_per_multiprocessor // 2 - target.shared_reserved
     return {"num_warps": WARPS, "num_stages": STAGES} if (
-        STAGES * stage_bytes(dot) + STAGES * 64 <= room) else {}
+        STAGES * dot.stage_bytes + STAGES * 64 <= room) else {}

@@ -12,7 +12,7 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
 from tritonc.tune.model.form import Form
-from tritonc.tune.model.launches import Candidate, launches_of, with_times
+from tritonc.tune.model.launches import Candidate, launches_of
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.pingpong import ENDED, in_pingpong, together
 from tritonc.tune.model.portfolio import slower
@@ -64,11 +64,11 @@ def pingpong_entries(rows: Sequence[Candidate], form: Form, target: Target,
                      others: Sequence[Candidate]) -> list[Candidate]:
     """Those that save enough, beside `others`, which are priced so."""
     launches = [*launches_of(form)]
-    least = [*map(min, zip(*(with_times(row, launches).times for row in others), strict=True))]
+    least = [*map(min, zip(*(row.with_times(launches).times for row in others), strict=True))]
 
     def saved(row: Candidate) -> float:
         return sum(log2(max(1.0, old / new)) for old, new in zip(
-            least, with_times(row, launches).times, strict=True))
+            least, row.with_times(launches).times, strict=True))
 
     return [row._replace(binding={**row.binding, "pingpong": 2})
             for row in _candidates(rows, target) if saved(row) > _WORTH * len(launches)]

@@ -29,6 +29,7 @@ from tritonc.tune.model.pingpong import in_pingpong, with_results
 from tritonc.tune.model.times import doubtful
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
+from tritonc.variants.variant import Variant
 
 if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
@@ -51,6 +52,7 @@ _TAPS = 9  # iterations of loops around it
 _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
 _MOST_IN_MEMORY = 2  # variants
+_Priced = tuple[Binding, Cost, tuple[int, ...], Profile]  # with its tile
 
 
 class Member(NamedTuple):
@@ -93,9 +95,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if all(row.binding != base for row in rows):
         rows += [row for row in ranked({n: [v] for n, v in base.items()}, lower, target)
                  if row.profile]
-    known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
-    doubts: list[float] = []
-    profiles: list[Profile] = []
+    known: list[_Priced] = []
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
@@ -111,12 +111,10 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                     row.binding == base and blocks == 1)):
                 pingpong = in_pingpong(row.profile, found, target) if blocks == 1 else None
                 found = slower(found, waiting(row.profile, target) - 1)
-                both = [(more, whole(row.profile, found)),
-                        *([({"pingpong": 2}, pingpong)] if pingpong is not None else [])]
-                for extra, cost in both:
-                    known.append(({**row.binding, **extra}, cost, tile))
-                    profiles.append(row.profile)
-                    doubts.append(doubtful(row.profile, cost))
+                known.append(({**row.binding, **more}, whole(row.profile, found), tile,
+                              row.profile))
+                if pingpong is not None:
+                    known.append(({**row.binding, "pingpong": 2}, pingpong, tile, row.profile))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
@@ -124,20 +122,21 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     times = _times(known, form, _PIXELS if computed else extents, extents)
     # The sizes of the grid ask for few of these; what a launch asks for is between.
     kept = [i for i, (binding, *_) in enumerate(known)
-            if i != first and between(profiles[i])] if most > _MANY else []
+            if i != first and between(known[i][-1])] if most > _MANY else []
     rest = [i for i in range(len(known)) if i not in kept]  # all others as if these were not there
     chosen, served, worst = cover(times[rest] / times[rest].min(axis=0), rest.index(first), most)
     chosen = [*kept, *(rest[i] for i in chosen)]
     members = []
     for i in chosen:
-        binding, cost, _ = known[i]
+        binding, cost, _, profile = known[i]
+        more_doubtful = doubtful(profile, cost) - doubtful(known[first][-1], known[first][1])
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
-        if "cluster_k" in binding and not clusters_meet(profiles[i], target):
+        if "cluster_k" in binding and not clusters_meet(profile, target):
             cost = cost._replace(blocks=0)
         # What is as doubtful of both was no reason for the general one: conv_nchw of 79 x 341 took
         # 128 x 64 for 32 filters, 1134 us, and not 64 x 32, 772.
-        measured = all(f.bytes == 1 for f in profiles[i] if f.scaled)
-        doubt = DOUBT + max(0.0, doubts[i] - doubts[first]) if measured else DOUBT_SCALED
+        measured = all(f.bytes == 1 for f in profile if f.scaled)
+        doubt = DOUBT + max(0.0, more_doubtful) if measured else DOUBT_SCALED
         members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
@@ -152,14 +151,15 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
     """The combinations that save most at sizes which take `least` without memory of the launch."""
     import numpy as np
 
-    known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    known: list[_Priced] = []
     whole = with_results([row.profile for row in rows], target)
     for blocks in IN_MEMORY:
         for row in rows:
             tile, depths = form.cuts(row.binding)
             cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
-                known.append(({**row.binding, "memory_k": blocks}, whole(row.profile, cost), tile))
+                known.append(({**row.binding, "memory_k": blocks}, whole(row.profile, cost), tile,
+                              row.profile))
     members: list[Member] = []
     times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
@@ -233,13 +233,14 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     return [taken(row) for row in rows]
 
 
-def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
+def priced(variants: Sequence[Variant], tunables: Mapping[str, int], lower: Lower, target: Target
            ) -> tuple[tuple[Around, ...], list[Cost]] | None:
-    """The loops around a product, and the cost of each combination, which may have `memory_k`; None
-    where the model knows no cost."""
+    """The loops around a product, and the costs of the kernel with these `tunables` and of its
+    variants, which may have `memory_k`; None where the model knows no cost."""
     costs = []
     known: tuple[Around, ...] | None = None
-    for binding in bindings:
+    for each in ({}, *(variant.binding for variant in variants)):
+        binding = {**tunables, **{k: v for k, v in each.items() if k in {*tunables, "memory_k"}}}
         try:
             (kernel,) = lower({k: v for k, v in binding.items() if k != "memory_k"}).kernels
         except CompileError:
@@ -305,8 +306,8 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 
-def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
-           first: tuple[int, ...], second: tuple[int, ...]) -> np.ndarray:
+def _times(known: Sequence[_Priced], form: Form, first: tuple[int, ...], second: tuple[int, ...]
+           ) -> np.ndarray:
     """The time of each combination at each size of a grid with these extents along two axes."""
     import numpy as np
 
@@ -322,6 +323,6 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
     *extents, depth = sizes.T.view(Sizes)
     loops = len(form.loops)
     inner = [(depth, *(each * _TAPS ** (at == 0) for at, each in enumerate(cost.depths[1:loops])))
-             for _, cost, _ in known]
+             for _, cost, *_ in known]
     return np.array([choice.time(cost, tile, extents, lengths)
-                     for (_, cost, tile), lengths in zip(known, inner)], np.float64)
+                     for (_, cost, tile, _), lengths in zip(known, inner)], np.float64)

@@ -8,15 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
+from tritonc.analysis import row_loops
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.counters import counter_of, iterations
-from tritonc.analysis.row_loops import (
-    ends_by_tile,
-    only_adds,
-    reducing_passes,
-    several_passes,
-    windows_of_bytes,
-)
 from tritonc.analysis.shared_data import asks_programs
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin
@@ -30,7 +24,7 @@ from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.tune.model.copying_entries import STAGES
-from tritonc.tune.model.loops import factors
+from tritonc.tune.model.loops import factors, rows_around
 from tritonc.variants.variant import Binding, Fact, Variant, between
 
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
@@ -58,7 +52,9 @@ _LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
 # H200: n_body of 2000, 5244 and 12000 28.2 us to 16.5, 93.8 to 41.1, 143 to 112; selective scans,
 # 132 and 621 programs, 238 to 153, 1013 to 654; Mandelbrot, 2227 x 749 120 to 58; 1080 x 1920 277
 # to 234; by eight times the warps, which no price tells from four, n_body of 5244 took 54 and 30000
-# paths of 252 random steps 69 for 292.
+# paths of 252 random steps 69 for 292.  Of rows that a loop stores, or reads again, and longer
+# tiles: 151 x 30522 floats (quantisation's gradient) 44.9 us to 23.9, 40 x 151936 138 to 44, losses
+# of 150 x 50257 48.8 to 22.3 and 60.5 to 37.8, a layer norm of 200 x 12288 21.1 to 11.8.
 _FEWER, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 6, 128, 64
 # Cycles of a multiprocessor that has such a warp for each of its schedulers: an iteration waits for
 # that many operations one after the other, and for what warps of a block exchange in it.
@@ -82,10 +78,13 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
         return
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
-    elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
-        yield from [*_short_rows(kernel, space, lower, chosen)] or _sides(
-            kernel, space, lower, chosen)
-    elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
+        return
+    reduces = any(op.name == "reduce" for block in cfg.order if block not in cfg.innermost
+                  for op in block.ops)
+    short = [*_short_rows(kernel, space, lower, chosen)] if reduces else []
+    yield from short
+    if not short and ((reduces and not cfg.loops) or not (
+            row_loops.windows_of_bytes(kernel, cfg) or transposes(kernel))):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
 
@@ -93,35 +92,40 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
 def few_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
                 ) -> Iterator[Variant]:
     """Entries for launches whose programs leave most of the GPU idle, of loops that compute more
-    than they load, or only add up what they load: these share clusters, or have more threads."""
+    than they load, or keep what they reduce for behind them: these have more threads and longer
+    tiles, and share clusters if they only add up."""
     cfg, warps = Cfg(kernel), chosen.get("num_warps") or streaming_threads(kernel) // 32
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
-    uneven = ends_by_tile(kernel, cfg)
+    uneven = row_loops.ends_by_tile(kernel, cfg)
     if asks_programs(kernel, cfg) or any(op.name == "dot" for op in kernel.ops()) or all(
             iterations(loop, _SHORT_LOOP) is not None for loop in cfg.loops):
-        return
-    if any(op.name == "load" and 2 * prod(shape(op.result.type)) > largest
-           for block in cfg.innermost for op in block.ops):
-        if not sums_columns(kernel, cfg) and all(map(only_adds, cfg.loops)) and not any(
-                op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
-            yield from _sharing(kernel, cfg, chosen, target)
-            more = min(LEGAL[-1], largest // (32 * _ADDED))
-            if more > warps:
-                yield Variant({**chosen, "num_warps": more},
-                              few=target.multiprocessors * _FEW_WARPS // warps)
         return
     binding, rest = dict(chosen), _FEWER
     sides = {name for name in space for axis in kernel.tile
              if _tile(lower, chosen, space, name, axis)}
-    while rest > 1 and (halved := [(binding[name], name) for name in sides
-                                   if binding[name] // 2 in space[name]]):
-        _, name = max(halved)
-        binding[name], rest = binding[name] // 2, rest // 2
     # Longer iterations, in which warps of a block exchange something no more often.
     lines = next((name for name in space if name not in sides and len(space[name]) > 1), "")
     longer = {n // chosen[lines]: {lines: n} for n in space[lines]
               if n % chosen[lines] == 0 and n <= _FEWER * chosen[lines]} if lines else {1: {}}
+    if any(op.name == "load" and 2 * prod(shape(op.result.type)) > largest
+           for block in cfg.innermost for op in block.ops):
+        if not sums_columns(kernel, cfg) and not any(
+                op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
+            adds, rows = all(map(row_loops.only_adds, cfg.loops)), rows_around(kernel)
+            if adds:
+                yield from _sharing(kernel, cfg, chosen, target)
+            row = rows is not None and rows.depth == largest
+            by = max(longer) if row else 1
+            more = min(LEGAL[-1], by * largest // (32 * _ADDED))
+            if more > warps and (adds or row):
+                yield Variant({**chosen, **longer[by], "num_warps": more},
+                              few=target.multiprocessors * _FEW_WARPS // warps)
+        return
+    while rest > 1 and (halved := [(binding[name], name) for name in sides
+                                   if binding[name] // 2 in space[name]]):
+        _, name = max(halved)
+        binding[name], rest = binding[name] // 2, rest // 2
     least = max(1, warps * rest // _FEWER)
     times = {(by, n): _iteration(cfg, largest, largest * by * rest // _FEWER, n) / by
              for by in sorted(longer) for n in LEGAL if least <= n <= least * _FEWER}
@@ -205,8 +209,8 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
 
 def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
                 ) -> Iterator[Variant]:
-    """Rows that a tile holds: by the length of it that does, or if no tunable says that, by how
-    much of it they fill."""
+    """Rows that a tile holds: by the length of it that does, also where loops add up taps; or if
+    no tunable says that, and there are no loops, by how much of it they fill."""
     names = [name for name in space if len(space[name]) > 1]
     for limit, (_, extent) in _limits(kernel, "range").items():
         reduced = any(shape(op.operands[0].type)[axis] == extent
@@ -221,7 +225,7 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
                       for name in names}
             yield Variant({**chosen, **others, long[0]: most}, between(limit, least, most))
             least = most + 1
-        if long or len(names) > 1:
+        if long or len(names) > 1 or Cfg(kernel).loops:
             continue
         for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5))]:
             if most < least:
@@ -254,8 +258,8 @@ def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Itera
     if streaming_threads(kernel) > _LONG_FEWER:
         return
     scans = any(op.name in ("scan", "scan_with") for block in cfg.innermost for op in block.ops)
-    if len(names) != 1 or not (scans or several_passes(kernel, cfg)
-                               or reducing_passes(kernel, cfg)):
+    if len(names) != 1 or not (scans or row_loops.several_passes(kernel, cfg)
+                               or row_loops.reducing_passes(kernel, cfg)):
         return
     tile = _nearest(space[names[0]], _LONG)
     limits = dict.fromkeys(v for loop in cfg.loops for op in loop.header.ops if op.name == "icmp"

@@ -22,19 +22,7 @@ from tritonc.ir.types import TF32
 from tritonc.tune.model.blocks import Use, consumers, in_registers, use
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.epilogues import cycles
-from tritonc.tune.model.feature import (
-    APART,
-    Feature,
-    Profile,
-    delivered,
-    fixed_bytes,
-    is_padded,
-    joined,
-    side_by_side,
-    spread,
-    stage_bytes,
-    swapped,
-)
+from tritonc.tune.model.feature import APART, Feature, Profile, is_padded, joined, spread
 from tritonc.variants.choice import MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
@@ -169,7 +157,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         results = prod(found[0].extents[:-1])
         overlap = widest.persistent and not alone and results <= _OVERLAPS * consumers(widest)
         if not overlap:
-            busy, wait = busy + _SCALED, wait + _SCALED * (4 if swapped(found[0]) else 2)
+            busy, wait = busy + _SCALED, wait + _SCALED * (4 if found[0].is_swapped else 2)
     elif found[0].fixed and widest.persistent and widest.threads > 256:
         # Cosines of 12000 rows of 192 halves above a threshold, by 128 x 128 146 us, x 64 187.
         busy = wait = max(busy, beside, wait) + _DISTURBED * min(busy, beside)
@@ -181,13 +169,13 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if widest.kind == "cores" and found[0].scaled:
         wait = max(wait, _ONE_BY_ONE * busy * _RATES["cores"] / widest.threads)
     if widest.kind == "mma" and found[0].bytes > WORD:
-        busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
+        busy += _SHOWS / blocks * found[0].stage_bytes / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
-    apart = APART if any(side_by_side(dot) < prod(dot.taps) for dot in found) else 1
+    apart = APART if any(dot.side_by_side < prod(dot.taps) for dot in found) else 1
     busy, wait = apart * busy, apart * wait
     if (more := spread(profile)) > 1:
-        brought = more * sum(map(stage_bytes, found))
+        brought = more * sum(dot.stage_bytes for dot in found)
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)
     once = _ONCE + (_MAPS if widest.persistent else 0)
     deep = found[0].extents[-1] * found[0].bytes
@@ -195,7 +183,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
-    if found[0].bare and side_by_side(found[0]) > 1:
+    if found[0].bare and found[0].side_by_side > 1:
         busy = wait = apart * _OF_SHARED * single
     elif found[0].bare:
         busy, wait = max(busy, single), max(wait, single)
@@ -280,7 +268,7 @@ def _transposing(dot: Feature, one: Use) -> float:
         return 0.0
     m, n, k = dot.extents
     left, right = (n, 0) if dot.inner[0] else (m, 0 if dot.inner[1] else n)
-    few = _FEW_STAGES if stage_bytes(dot) >= LARGE_STAGE else 0.0
+    few = _FEW_STAGES if dot.stage_bytes >= LARGE_STAGE else 0.0
     return k * (_LEFT * left + _TRANSPOSED * right + few * max(m, n))
 
 
@@ -291,7 +279,7 @@ def _narrow(dot: Feature, one: Use) -> float:
         return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
     if one.kind != "wgmma":
         return 1.0
-    columns = dot.extents[-3 if swapped(dot) else -2]
+    columns = dot.extents[-3 if dot.is_swapped else -2]
     between = any(n & (n - 1) for n in dot.extents[-3:-1])
     return max(1.0, _NARROW * (0.5 + 32 / columns)) * (_BETWEEN if between else 1.0)
 
@@ -304,7 +292,7 @@ def _is_near(dot: Feature) -> bool:
 def _brought(dot: Feature, one: Use) -> float:
     """Bytes of a stage as they count for a block that is alone: rows that threads compute and copy
     as whole lines, those of boxes little more than they have."""
-    return delivered(dot) * (1 if not one.persistent else _short(dot) ** (
+    return dot.delivered * (1 if not one.persistent else _short(dot) ** (
         2 if dot.computed else 1 if dot.flat else _SHORT_BOXES))
 
 
@@ -326,7 +314,7 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage: float = stage_bytes(dot) - fixed_bytes(dot)
+    stage: float = dot.stage_bytes - dot.fixed_bytes
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (1.4 if one.late else _BESIDE)

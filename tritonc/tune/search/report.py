@@ -6,6 +6,8 @@ default stand under the roofs that memory and arithmetic are."""
 from collections.abc import Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10
+from pathlib import Path
+from string import Template
 
 from tritonc.launch.cuda import Peaks
 from tritonc.tune.search.choices import Choice
@@ -16,21 +18,6 @@ from tritonc.tune.search.task import Task
 from tritonc.tune.timing.rates import amount, rates
 
 _ROWS = 25  # of the table of candidates
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em;
-       color: #222; background: #fff }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-.wide { overflow-x: auto }
-td, th { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd }
-figure { display: inline-block; margin: .5em 1em .5em 0 }
-figcaption { font-weight: 600 }
-svg { background: #fafafa; font: 11px system-ui, sans-serif }
-.dot { fill: #2b6cb0; fill-opacity: .35 } .best { fill: none; stroke: #c05621; stroke-width: 2 }
-.mark { fill: #c05621 } .grid { stroke: #ddd } .roof { stroke: #444; stroke-width: 1.5; fill: none }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 }
-  svg { background: #222 } text { fill: #ccc } .grid { stroke: #444 } .roof { stroke: #bbb }
-  td, th { border-color: #444 } }
-"""
 
 
 def report(task: Task, device: str, peaks: Peaks | None,
@@ -44,10 +31,8 @@ def report(task: Task, device: str, peaks: Peaks | None,
     for choice in choices:
         parts += _size(task, peaks, choice, search)
     parts.append(_failures(search))
-    body = "\n".join(parts)
-    return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
-            f"<body>\n{body}\n</body></html>\n")
+    page = Template((Path(__file__).parent / "report.html").read_text(encoding="utf-8"))
+    return page.substitute(title=escape(title), body="\n".join(parts))
 
 
 def _sizes(choices: Sequence[Choice]) -> str:

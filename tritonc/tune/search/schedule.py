@@ -167,9 +167,7 @@ class Search:
         self._portions.extend([c for c in portion if c is not self.candidates[0]]
                               for portion in self.portions)
         if not isinstance(code, Code):
-            for size in self.sizes:
-                if self.journal.get(size, self.candidates[0]) is None:
-                    self._record(size, self.candidates[0], code)
+            self._refuse([self.candidates[0]], code)
             return
         asked: list[tuple[Size, bool, Future[Any]]] = []
         for size in self.sizes:

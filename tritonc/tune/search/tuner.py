@@ -95,9 +95,9 @@ def _key(task: Task, device: str, seed: int) -> str:
 
 def _compiler() -> str:
     """A digest of the compiler's own sources: what was measured with others does not count."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     found = sha256(__version__.encode())
-    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".lark")):
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".lark", ".tc", ".h")):
         found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,6 @@ from tritonc.tune.workers.jobs import Code, Spec
 _LOADED = 16  # modules kept on the GPU
 _COMPARED = 1 << 32  # bytes, in one launch
 _RIGHT_SHARE = 0.25  # of the free memory, for results of all sizes that were found right
-# Counts the words that two buffers do not share.
-_COMPARE = """
-kernel void compare(const int* a, const int* b, int* different, int n) {
-  int r[4096] = get_global_range(0);
-  bool inside[4096] = r < n;
-  int x[4096] = inside ? *(a + r) : 0;
-  int y[4096] = inside ? *(b + r) : 0;
-  int found = (x != y ? 1 : 0)[+];
-  if (found > 0)
-    atomic_add(different, found);
-}
-"""
 
 
 @dataclass
@@ -161,7 +150,8 @@ class CudaDevice:
         time.sleep(seconds)
 
     def _load_compare(self) -> None:
-        source = SourceFile("compare.tc", _COMPARE)
+        text = (Path(__file__).parent / "compare.tc").read_text(encoding="utf-8")
+        source = SourceFile("compare.tc", text)
         result = driver.compile(source, Options(arch=self.gpu.target), ("ptx",))
         assert result.manifest is not None
         (entry,) = result.manifest["kernels"]

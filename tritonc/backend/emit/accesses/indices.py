@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal
 from tritonc.backend.emit.registers import members, registers
-from tritonc.backend.emit.warps import from_words, of_warp, shuffle_index, to_words
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import element, scalar
@@ -62,7 +62,7 @@ def _of_packed(f: FunctionEmitter, name: str, programs: int) -> str:
     for axis in (1, 0):
         line = f.prelude(f"mul i32 {place}, {special_register(f, 'ntid', axis)}")
         place = f.prelude(f"add i32 {line}, {special_register(f, 'tid', axis)}")
-    return f.prelude(f"add i32 {first}, {of_warp(f, place, LANE_BITS)}")
+    return f.prelude(f"add i32 {first}, {f.of_warp(place, LANE_BITS)}")
 
 
 def from_first_lane(f: FunctionEmitter, op: Op) -> None:

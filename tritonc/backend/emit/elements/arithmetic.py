@@ -126,10 +126,13 @@ def high_product(f: FunctionEmitter, op: Op) -> None:
 
 
 def division(f: FunctionEmitter, op: Op) -> None:
-    """Where the guard does not hold the divisor may be 0, which LLVM must not see."""
+    """Where the guard does not hold the divisor may be 0, which LLVM must not see; nor the least
+    number by -1, which it takes for impossible."""
     t, name, first = f.type(op.result), op.name, first_of_runs(f, op)
 
     def divide(a: str, b: str, guard: str = "true") -> str:
+        if b == "-1" and name[0] == "s":
+            return f.op(f"sub {t} 0, {a}") if name == "sdiv" else "0"
         if guard != "true":
             b = f.op(f"select i1 {guard}, {t} {b}, {t} 1")
         return f.op(f"{name} {t} {a}, {b}")

@@ -17,6 +17,11 @@ from tritonc.ir.types import scalar, shape
 BYTE, WORD, HALF = 8, 32, 16
 
 
+def permute(f: FunctionEmitter, a: str, b: str, selector: int | str) -> str:
+    """The bytes of two words, 0 to 3 and 4 to 7, that the selector's four digits name."""
+    return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {b}", f"i32 {selector}")
+
+
 def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> str:
     """A word with the lowest `bits` of this register of `fields` from bit 0 on, and of the next
     register from bit 16 on, and other bits elsewhere; "" if two are not cheaper at once."""
@@ -35,7 +40,7 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
         return ""
     (distance,) = apart
     least = min(first)
-    if distance < bits:
+    if not bits <= distance <= HALF - bits:
         return ""
     if len({*first}) == 1 and most(source) >> least < 1 << HALF - distance:
         byte = f.op(f"lshr i32 {names[register]}, {least}") if least else names[register]
@@ -45,7 +50,7 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
         zeros = 0x4440
         selector = str(zeros | int(place)) if place.isdigit() else f.op(
             f"or disjoint i32 {place}, {zeros}")
-        byte = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[register]}", "i32 0", f"i32 {selector}")
+        byte = permute(f, names[register], "0", selector)
     else:
         return ""
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")
@@ -61,8 +66,7 @@ def _of_two_words(f: FunctionEmitter, words: list[str], by: str, shifts: list[in
     if len({*shifts}) > 1:
         byte = f.op(f"lshr i32 {by}, 3")
         selector = f.op(f"or disjoint i32 {f.op(f'mul i32 {byte}, {0x101}')}, {0x400}")
-    word = joined or f.call("llvm.nvvm.prmt", "i32", *(f"i32 {w}" for w in words),
-                            f"i32 {selector}")
+    word = joined or permute(f, words[0], words[1], selector)
     inside = {s % BYTE for s in shifts}
     rest = str(*inside) if len(inside) == 1 else f.op(f"and i32 {by}, {BYTE - 1}")
     return word if rest == "0" else f.op(f"lshr i32 {word}, {rest}")
@@ -84,7 +88,7 @@ def spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
     if word == other and j == i + 2:
         return word if i == 0 else f.op(f"lshr i32 {word}, 8")
     selector = i | (j + 4 if word != other else j) << 8
-    return f.call("llvm.nvvm.prmt", "i32", f"i32 {word}", f"i32 {other}", f"i32 {selector}")
+    return permute(f, word, other, selector)
 
 
 def most(value: Value) -> int:

@@ -4,6 +4,7 @@ Bytes that came from memory in words go from there to pairs of halves by one byt
 to words of four by another; nothing is taken apart into elements on the way."""
 
 from tritonc.analysis.values import defined_by
+from tritonc.backend.emit.elements.bit_fields import permute
 from tritonc.backend.emit.elements.packed import each_register, lone_byte, note
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members
@@ -37,24 +38,20 @@ def _of_bytes(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int], signed
     (word, i), (other, j) = a, b
     low = i | j << 8 if word == other else i | (j + 4) << 8
     if signed:
-        return _permute(f, word, other if word != other else "0", low | (low | 0x808) << 4)
+        return permute(f, word, other if word != other else "0", low | (low | 0x808) << 4)
     if word == other:
-        return _permute(f, word, "0", low | _ZEROS)
+        return permute(f, word, "0", low | _ZEROS)
     first, second = (_aligned(f, w, k & 2) for w, k in (a, b))
-    return _permute(f, first, second, (0x10, 0x32)[i & 1] | (0x54, 0x76)[j & 1] << 8)
+    return permute(f, first, second, (0x10, 0x32)[i & 1] | (0x54, 0x76)[j & 1] << 8)
 
 
 def _aligned(f: FunctionEmitter, word: str, i: int) -> str:
     """Bytes i and i + 1 of a word as halves, once in a block; of a byte by itself it and 0."""
     key = f.label, word, i
     if key not in f.halves:
-        f.halves[key] = word if word in f.alone else _permute(
+        f.halves[key] = word if word in f.alone else permute(
             f, word, "0", i | (i + 1) << 8 | _ZEROS)
     return f.halves[key]
-
-
-def _permute(f: FunctionEmitter, a: str, b: str, selector: int) -> str:
-    return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {b}", f"i32 {selector}")
 
 
 def unpack(f: FunctionEmitter, op: Op) -> None:
@@ -88,7 +85,7 @@ def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:
     halves, found = f.values[made.operands[0]], f.blank(op.result.type)
     for r in members(mask):
         if not r & 3:
-            word = _permute(f, halves[r >> 1], halves[r >> 1 | 1], 0x6420)
+            word = permute(f, halves[r >> 1], halves[r >> 1 | 1], 0x6420)
             cut = f.op(f"bitcast i32 {word} to <4 x i8>")
             found[r : r + 4] = [f.op(f"extractelement <4 x i8> {cut}, i32 {i}") for i in range(4)]
             note(f, word, found[r : r + 4])
@@ -125,7 +122,7 @@ def _by_sums(f: FunctionEmitter, name: str, a: str, b: str) -> str:
 
 
 def spread(f: FunctionEmitter, op: Op) -> None:
-    each_register(f, op, lambda a: _permute(f, a, "0", 0xBB99))
+    each_register(f, op, lambda a: permute(f, a, "0", 0xBB99))
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -12,7 +12,7 @@ being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2)."""
 from collections.abc import Sequence
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.emit.elements.bit_fields import byte_pair, field_pair, most, spread
+from tritonc.backend.emit.elements.bit_fields import byte_pair, field_pair, most, permute, spread
 from tritonc.backend.emit.elements.packed import (
     able,
     by_twos,
@@ -86,8 +86,7 @@ def convert_near(f: FunctionEmitter, op: Op) -> bool:
         else:
             if signed and word not in flipped:
                 flipped[word] = f.op(f"xor i32 {word}, {0x80808080}")
-            bits = f.call("llvm.nvvm.prmt", "i32", f"i32 {flipped.get(word, word)}",
-                          f"i32 {_COUNTS}", f"i32 {0x7650 | byte}")
+            bits = permute(f, flipped.get(word, word), str(_COUNTS), 0x7650 | byte)
         base = float(2**23 + (_MIDDLE if not word else 128 if signed else 0))
         number = f.op(f"bitcast i32 {bits} to float")
         return f.op(f"fsub float {number}, {literal(F32, base)}")
@@ -231,8 +230,7 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
     if op is not None and op.name == "zext" and scalar(op.operands[0].type) == I8:
         (a, i), (b, j) = (f.words.get(f.values[op.operands[0]][n], ("", 0)) for n in (r, r | 1))
         if a and a == b:  # bytes 4 and 5 are those of the exponent
-            return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {_hidden(f, pattern)}",
-                          f"i32 {0x5050 | i | j << 8}")
+            return permute(f, a, _hidden(f, pattern), 0x5050 | i | j << 8)
     word = _joined(f, (names[r], names[r | 1]), scalar(value.type))
     return f.op(f"or i32 {word}, {magic}")
 
@@ -240,7 +238,7 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
 def _joined(f: FunctionEmitter, names: Sequence[str], e: Scalar) -> str:
     """The lower halves of two integers as a word."""
     words = names if e.bits == 32 else [f.op(f"zext i{e.bits} {name} to i32") for name in names]
-    return f.call("llvm.nvvm.prmt", "i32", *(f"i32 {name}" for name in words), f"i32 {0x5410}")
+    return permute(f, words[0], words[1], 0x5410)
 
 
 def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) -> str:

@@ -13,7 +13,7 @@ Last of what looks at masks as bounds; ends are scalars."""
 
 from tritonc.analysis.values import defined_by, int_of
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.build import Builder, make_op, replace_each
+from tritonc.ir.build import Builder, behind, replace_each
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -58,14 +58,8 @@ def _not_negative(kernel: Kernel, end: Value, ends: dict[Value, Value]) -> Value
     if (int_of(end) or 0) > 0 or int_of(end) == 0:
         return end
     if end not in ends:
-        zero = make_op("constant", [], end.type, value=0)
-        largest = make_op("smax", [end, zero.result])
-        block = next((b for b in kernel.blocks if end.op in b.ops), kernel.entry)
-        at = len(block.phis())
-        if end.op is not None and end.op.name != "phi":
-            at = block.ops.index(end.op) + 1
-        block.ops[at:at] = [zero, largest]
-        ends[end] = largest.result
+        at = behind(next((b for b in kernel.blocks if end.op in b.ops), kernel.entry), end)
+        ends[end] = at.value("smax", end, at.constant(0, end.type))
     return ends[end]
 
 

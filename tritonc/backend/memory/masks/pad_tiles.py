@@ -98,8 +98,14 @@ class _Padding:
             self.replaced[op.result] = op.operands[0]
             return
         if op.name == "range":
-            (extent,) = types.shape(op.result.type)
-            op.attributes["stop"] = op.attributes["start"] + extent
+            start, last = op.attributes["start"], op.attributes["stop"] - 1
+            op.attributes["stop"] = start + types.shape(op.result.type)[0]
+            if op.attributes["stop"] > 1 << 31:  # the padding repeats the last number
+                t = op.result.type
+                numbers = build.value("range", start=0, stop=types.shape(t)[0])
+                numbers = build.value("smin", numbers, build.constant(last - start, t))
+                self.replaced[op.result] = build.value("add", numbers, build.constant(start, t))
+                return
         elif op.name == "reduce":
             number = neutral(op.attributes["kind"], types.scalar(op.operands[0].type))
             op.operands[0] = self.fill(op.operands[0], op.attributes["axes"], number, build)
@@ -180,7 +186,7 @@ class _Padding:
         b, n = self.first, whole[axis]
         test = b.value("icmp", b.value("range", start=0, stop=n),
                        b.constant(extent, types.make(types.I32, (n,))), predicate="slt")
-        return spread(b, test, axis, whole)
+        return b.along(test, axis, whole)
 
     def fill(self, value: Value, axes: Sequence[int], number: int | float, build: Builder,
              any_zero: bool = False) -> Value:
@@ -252,20 +258,9 @@ class _Padding:
                     d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
             return
         index = _padded_numbers(build, before, after)
-        found = build.emit("gather", source, index).result
-        found.name = result.name
+        found = build.value("gather", source, index, named=result.name)
         self.before[found] = after
         self.replaced[result] = found
-
-
-def spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
-    """A tile of one axis along `axis` of a tile of shape `whole`."""
-    if len(whole) == 1:
-        return value
-    e, flat = types.element(value.type), [1] * len(whole)
-    flat[axis] = whole[axis]
-    value = build.value("reshape", value, type=types.make(e, tuple(flat)))
-    return build.value("broadcast", value, type=types.make(e, whole))
 
 
 def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
@@ -275,8 +270,7 @@ def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
     if not types.shape(guard.type):
         return build.value("splat", guard, type=types.make(types.I1, whole))
     aligned = (1,) * (len(whole) - len(types.shape(guard.type))) + types.shape(guard.type)
-    guard = build.value("reshape", guard, type=types.make(types.I1, aligned))
-    return build.value("broadcast", guard, type=types.make(types.I1, whole))
+    return build.spread(guard, aligned, whole)
 
 
 def _uniform(value: Value) -> bool:
@@ -312,8 +306,8 @@ def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
         return build.value("mul", value, build.constant(factor, t)) if factor != 1 else value
 
     number = build.joined("add", (
-        times(spread(build, build.value("range", start=0, stop=n), axis, whole),
-              prod(after[axis + 1 :])) for axis, n in enumerate(whole) if n > 1))
+        times(build.numbers(axis, whole), prod(after[axis + 1 :]))
+        for axis, n in enumerate(whole) if n > 1))
     number = build.value("umin", number, build.constant(prod(after) - 1, t))
 
     def along(axis: int, n: int) -> Value:

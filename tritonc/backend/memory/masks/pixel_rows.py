@@ -16,7 +16,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import SWAPPED
-from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes, shape
+from tritonc.ir.types import I32, Tile, element, is_float, is_int, same_axes, shape
 from tritonc.records import dataclass
 
 _NONE = Linear()
@@ -243,7 +243,7 @@ class Rows:
         inside = at.value("and", *(at.value("icmp", row, at.value(
             "splat", limit, type=base.type), predicate=predicate) for predicate, limit in (
                 ("sgt", at.constant(-1, I32)), ("slt", total))))
-        box = self._spread(at, inside)
+        box = at.along(inside, self.axis, shape(self.load.result.type))
         facts = Facts(kernel)
         always = {bound.test.result for bound in self.affinity.parts(self.load.guard, 2)[0]
                   if bound.axis != self.axis and whole(bound.test.result, self.loop, facts)}
@@ -261,7 +261,8 @@ class Rows:
                             **value.op.attributes)
             wanted = flat if wanted is None else at.value("and", wanted, flat)
         assert wanted is not None
-        result = at.value("select", self._spread(at, wanted), loaded, none)
+        wide = at.along(wanted, self.axis, shape(self.load.result.type))
+        result = at.value("select", wide, loaded, none)
         block.ops.remove(self.load)
         block.ops.remove(zeros)
         kernel.replace({zeros.result: result})
@@ -286,13 +287,6 @@ class Rows:
         if element(leaf.type) != I32:
             rows = b.value("sext", rows, type=Tile(element(leaf.type), shape(t)))
         return rows if rows.type == leaf.type else b.value("reshape", rows, type=leaf.type)
-
-    def _spread(self, b: Builder, value: Value) -> Value:
-        """What is said of rows, of all elements."""
-        whole = shape(self.load.result.type)
-        thin = tuple(n if d == self.axis else 1 for d, n in enumerate(whole))
-        return b.value("broadcast", b.value("reshape", value, type=Tile(I1, thin)),
-                       type=Tile(I1, whole))
 
 
 def _axes(op: Op, where: Where) -> Where | None:

@@ -15,7 +15,7 @@ for the columns, of which each then has a few, and not all that its elements of 
 from collections.abc import Iterable
 
 from tritonc.analysis.values import closure, constant_of, is_uniform, origin
-from tritonc.ir.build import Builder, make_op
+from tritonc.ir.build import Builder, behind
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, Layout
 from tritonc.ir.ops import OPPOSITE, SWAPPED
@@ -201,7 +201,4 @@ def _extreme(home: dict[Op, Block], rows: Value, kind: str) -> Value:
     for op in block.ops:
         if op.name == "warp_extreme" and op.operands[0] is rows and op.attributes["kind"] == kind:
             return op.result
-    made = make_op("warp_extreme", [rows], kind=kind, span=rows.op.span)
-    at = max(block.ops.index(rows.op) + 1, len(block.phis()))
-    block.ops.insert(at, made)
-    return made.result
+    return behind(block, rows, rows.op.span).value("warp_extreme", rows, kind=kind)

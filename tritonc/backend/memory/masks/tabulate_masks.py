@@ -156,8 +156,7 @@ class _Tables:
         op = value.op
         assert op is not None
         block = self.places[op]
-        at = Builder(block, block.ops.index(op), op.span)
-        return at
+        return Builder(block, block.ops.index(op), op.span)
 
     def lookup(self, condition: Value) -> _Lookup | None:
         """A comparison as one of fixed sums and a number of few."""
@@ -279,13 +278,9 @@ def _root(value: Value) -> Op | None:
 
 def _small(value: Value) -> Value:
     """What a tile repeats."""
-    while value.op is not None and value.op.name in _SPREADS:
-        value = value.op.operands[0]
-    if value.op is not None and value.op.name == "reshape":  # one condition of several rows
-        inner = value.op.operands[0]
-        if not shape(inner.type):
-            return inner
-    return value
+    value = origin(value, _SPREADS)
+    op = defined_by(value, "reshape")  # one condition of several rows
+    return value if op is None or shape(op.operands[0].type) else op.operands[0]
 
 
 def _spread(build: Builder, value: Value, t: Type) -> Value:

@@ -13,10 +13,11 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import QUOTIENTS, REMAINDERS, defined_by, is_uniform
+from tritonc.backend.memory.masks.row_masks import number_of
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Tile, element, shape
+from tritonc.ir.types import Tile, shape
 from tritonc.records import NamedTuple
 
 
@@ -75,18 +76,11 @@ def _uniform(b: Builder, op: Op, one: Quotient | None) -> Value | None:
     if not op.operands or not all(map(is_uniform, op.operands)) or not op.pure:
         return None
     if op.name in ("reshape", "broadcast"):
-        return b.value("splat", _element(b, op.operands[0]), type=t)
+        return b.value("splat", number_of(b, op.operands[0]), type=t)
     if op.name == "splat" or not op.info.elementwise:
         return None
-    scalars = [_element(b, v) for v in op.operands]
+    scalars = [number_of(b, v) for v in op.operands]
     return b.value("splat", b.value(op.name, *scalars, type=t.element, **op.attributes), type=t)
-
-
-def _element(b: Builder, value: Value) -> Value:
-    op = value.op
-    assert op is not None
-    return op.operands[0] if op.name == "splat" else b.constant(
-        op.attributes["value"], element(value.type))
 
 
 def of_steps(kernel: Kernel) -> list[Quotient]:

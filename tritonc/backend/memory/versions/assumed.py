@@ -10,7 +10,7 @@ from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.quotients import dividend
 from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.versions.assumed_apart import Apart, values_of
-from tritonc.ir.build import make_op
+from tritonc.ir.build import behind, make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
@@ -179,9 +179,7 @@ class Text(NamedTuple):
         kernel.replace({v: hint.result for v, hint in placed.items()})
         for value, hint in placed.items():
             hint.replace_inputs(onward)
-            block = next((b for b in blocks if value.op in b.ops), blocks[0])
-            at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
-            block.ops.insert(at, hint)
+            behind(next((b for b in blocks if value.op in b.ops), blocks[0]), value).insert(hint)
         return Text(kernel, {new: self.own.get(v, v) for v, new in onward.items()})
 
 

@@ -132,10 +132,7 @@ class Divisors(NamedTuple):
 
 def _base(op: Op) -> Value:
     """What an access adds its offset to."""
-    value = op.operands[0]
-    while value.op is not None and value.op.name in (*_TERMS, "splat"):
-        value = value.op.operands[0]
-    return value
+    return origin(op.operands[0], (*_TERMS, "splat"))
 
 
 def has_remainder(pointer: Value) -> bool:

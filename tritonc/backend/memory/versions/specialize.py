@@ -194,19 +194,18 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Assumed, befo
     for value in {**found.multiples, **found.signs, **found.apart.all}:
         if value in found.units:
             continue
-        hint = make_op("assume_multiple", [value], n=implied(value, found.multiples))
+        hint = make_op("assume_multiple", [value], named=value.name,
+                       n=implied(value, found.multiples))
         if value in found.signs:
             hint.attributes["least"] = 0
         if found.coordinate(value):
             hint.attributes["greatest"] = MOST
         if value in found.apart.all:
             hint.attributes["apart"] = True
-        hint.result.name = value.name
         known[value] = hint.result
         first.append(hint)
     for value in found.positive:
-        hint = make_op("assume_positive", [value])
-        hint.result.name = value.name
+        hint = make_op("assume_positive", [value], named=value.name)
         known[value] = hint.result
         first.append(hint)
     for test in found.full:

@@ -14,7 +14,7 @@ from dataclasses import field
 
 from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
-from tritonc.backend.layout.split_reductions import split_axes
+from tritonc.backend.layout.split_reductions import Steps, left_of, split_axes
 from tritonc.backend.pipeline.chains.order_products import Chain
 from tritonc.backend.pipeline.tma.roles import COPIES, has_producer
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
@@ -22,9 +22,8 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import READ
-from tritonc.ir.types import Buffer, Tile, element, make
+from tritonc.ir.types import Buffer, Tile
 from tritonc.records import dataclass
 
 # What may go with its only reader: the values that wait instead are not larger.  Conversions to
@@ -307,23 +306,14 @@ def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> 
 
 def _split_lanes(op: Op) -> list[Op]:
     """The reduction in two steps, of a thread and across lanes; alone, if it is one of these."""
-    source = op.operands[0]
-    t, axes = source.type, op.attributes["axes"]
-    if not isinstance(t, Tile) or t.layout is None:
-        return [op]
-    shape, inside, across = split_axes(t.layout, axes, (*t.layout.lane, *t.layout.warp))
+    steps = Steps(op)
+    extents, inside, across = split_axes(steps.layout, op.attributes["axes"],
+                                         (*steps.layout.lane, *steps.layout.warp))
     if not inside or not across:
         return [op]
-    kind, e, split = op.attributes["kind"], element(t), layout_ops.reshape(t.layout, shape)
-    partial = layout_ops.slice_axes(split, inside)
-    left = [d for d in range(len(shape)) if d not in inside]
-    moved = tuple(left.index(d) for d in across)
-    final = layout_ops.slice_axes(partial, moved)
-    if make(e, final.shape, final) != op.result.type:
-        return [op]
-    reshaped = make_op("reshape", [source], Tile(e, shape, split), span=op.span)
-    own = make_op("reduce", [reshaped.result], make(e, partial.shape, partial), span=op.span,
-                  kind=kind, axes=inside)
-    whole = make_op("reduce", [own.result], op.result.type, span=op.span, kind=kind, axes=moved)
-    whole.result.name = op.result.name
-    return [reshaped, own, whole]
+    steps.reshape(extents)
+    steps.reduce(*inside)
+    steps.reduce(*left_of(across, inside))
+    (whole,) = steps.values
+    whole.name = op.result.name
+    return steps.ops if whole.type == op.result.type else [op]

@@ -42,7 +42,7 @@ from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained, sums
 from tritonc.backend.launch.register_budget import available
-from tritonc.backend.pipeline.staged_loop import elements_per_thread
+from tritonc.backend.pipeline.spread_late import spreads
 from tritonc.backend.pipeline.tma.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
@@ -238,7 +238,7 @@ class _Order:
             for one in after:
                 if op is not self.chain.body.terminator:
                     readers.setdefault(one, []).append(op)
-        found = {op for op in self.chain.ops if op.name in _RENAMES or _spreads(op)}
+        found = {op for op in self.chain.ops if op.name in _RENAMES or spreads(op)}
         for op in reversed(self.chain.ops):
             if op.name in _LIGHT and readers.get(op) and all(
                     one in found or one in self.together for one in readers[op]):
@@ -275,12 +275,6 @@ class _Order:
     def _up_to(self, product: Op) -> set[Op]:
         starts = [op for op in self.ops if op.name == "wgmma"]
         return set(starts[: starts.index(product) + 1])
-
-
-def _spreads(op: Op) -> bool:
-    """Whether it gives a tile to more lanes than had it: more registers than before."""
-    return op.name == "convert_layout" and (
-        elements_per_thread(op.result) > elements_per_thread(op.operands[0]))
 
 
 def _written(op: Op) -> set[Op]:

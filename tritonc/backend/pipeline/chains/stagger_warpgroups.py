@@ -24,7 +24,7 @@ an operand, too, while others multiply: bytes with factors for sums of 128, 4096
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.launch.persist import computed_of
 from tritonc.backend.pipeline.staged_loop import widen
-from tritonc.backend.shared.shared_memory import accesses, allocation, allocations
+from tritonc.backend.shared.shared_memory import accesses, allocate, allocation, allocations
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -85,9 +85,7 @@ def _order(kernel: Kernel, loop: Loop, block: Block, home: Block) -> bool:
         return False  # stages that another loop uses would not turn here
     stages = view.operands[0].type
     assert isinstance(stages, Buffer)
-    order = make_op("alloc_shared", [], Buffer(I64, (1,), stages.stages, row_major((1,))),
-                    pinned=True)
-    order.result.name = "order"
+    order = allocate(I64, row_major((1,)), stages.stages, named="order", pinned=True)
     kernel.entry.ops.insert(0, order)
     at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
     home.ops.insert(at, make_op("init_barriers", [order.result]))

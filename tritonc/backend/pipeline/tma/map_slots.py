@@ -4,6 +4,7 @@ A slot lies in global memory; a block claims it before its loops and releases it
 
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.pipeline.tma.tma_access import ENDLESS, Strip
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -48,13 +49,11 @@ def claim(kernel: Kernel, place: Block) -> Claim:
             slot = op.operands[0].op
             assert slot is not None
             return Claim(place, slot, op, op.operands[1])
-    buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
-                       pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
+    buffers = [allocate(e, row_major((extent,)), named=name, pinned=True)
+               for e, extent, name in ((I8, MAP, "scratch"), (I64, 1, "cell"))]
     kernel.entry.ops[:0] = buffers
     scratch, cell = (buffer.result for buffer in buffers)
-    scratch.name, cell.name = "scratch", "cell"
-    slot = make_op("claim_slot", [cell], Pointer(I8), maps=0)
-    slot.result.name = "slot"
+    slot = make_op("claim_slot", [cell], Pointer(I8), maps=0, named="slot")
     publish = make_op("publish_maps", [slot.result, scratch, cell], indices=())
     place.ops[-1:-1] = [slot, publish]
     cfg = Cfg(kernel)

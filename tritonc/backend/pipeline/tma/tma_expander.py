@@ -11,11 +11,12 @@ from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
 from tritonc.backend.pipeline.tma.tma_loop import TmaLoop
 from tritonc.backend.pipeline.tma.warm_start import WarmStart, hoisted, taken_stores, warm_start
 from tritonc.backend.pipeline.tma.warpgroup_stores import by_warpgroups
+from tritonc.backend.shared.shared_memory import allocate
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import I32, I64, Buffer
+from tritonc.ir.types import I32, I64
 
 
 class TmaExpander(TmaLoop):
@@ -191,9 +192,7 @@ class TmaExpander(TmaLoop):
 
     def new_barriers(self, name: str, stages: int) -> Value:
         """Barriers for the stages, at the entry."""
-        t = Buffer(I64, (1,), stages, row_major((1,)))
-        barriers = make_op("alloc_shared", [], t, pinned=True)
-        barriers.result.name = name
+        barriers = allocate(I64, row_major((1,)), stages, named=name, pinned=True)
         self.kernel.entry.ops.insert(0, barriers)
         return barriers.result
 

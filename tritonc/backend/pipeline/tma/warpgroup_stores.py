@@ -46,9 +46,8 @@ def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> lis
             continue
         for write, send in zip(writes, sends, strict=True):
             if send in more:
-                own = make_op("alloc_shared", [], send.operands[0].type,
-                              span=send.span, pinned=True)
-                own.result.name = send.operands[0].name
+                own = make_op("alloc_shared", [], send.operands[0].type, span=send.span,
+                              named=send.operands[0].name, pinned=True)
                 kernel.entry.ops.insert(0, own)
                 write.operands[0] = send.operands[0] = own.result
                 found.append(own)

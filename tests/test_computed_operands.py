@@ -159,3 +159,21 @@ def test_two_products_of_one_loop_compute_their_operands_in_registers() -> None:
             assert result.module is not None
             dots = [op for op in result.module.kernels[0].ops() if op.name == "wgmma"]
             assert sum(isinstance(op.operands[0].type, Tile) for op in dots) >= 2
+
+
+@pytest.mark.parametrize("values", [{}, {"TM": 32, "TK": 128, "GROUP": 256, "K": 1024}])
+def test_products_of_one_sum_compute_their_operands_in_registers(values: dict[str, int]) -> None:
+    """They are swapped together, and bytes of which all have a part cross shared memory once.
+    Where rows of scales begin follows from a quotient: that stood behind the first copies."""
+    path = ROOT / "tests" / "run" / "weights_in_planes.tc"
+    (result,) = simulate(Setting(path, tuple((n, str(v)) for n, v in values.items())), "sm_90a",
+                         ("ptx",))
+    assert result.module is not None
+    loops = [block.ops for block in result.module.kernels[0].blocks
+             if block.name.startswith("body.fast")]
+    assert loops
+    for ops in loops:
+        products = [op for op in ops if op.name == "wgmma"]
+        assert len(products) == 4
+        assert all(isinstance(op.operands[0].type, Tile) for op in products)
+        assert "shared_store" not in [op.name for op in ops]

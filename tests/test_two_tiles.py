@@ -34,15 +34,17 @@ def bench(stem: str) -> Path:
 
 
 def built(path: Path = PATH, target: str = "sm_90a", most: int | None = None,
-          defines: tuple[str, ...] = (), kinds: tuple[str, ...] = ("manifest",), **tune: int
-          ) -> tuple[driver.Result, Any]:
+          defines: tuple[str, ...] = (), kinds: tuple[str, ...] = ("manifest",),
+          alone: bool = False, **tune: int) -> tuple[driver.Result, Any]:
     """A compilation, and its problem; launches of at most `most` programs take the small body.
+
+    `alone`: of the general entry without those for some launches.
 
     By the model a batch of large tiles on tensor cores has none, for blocks that end at once cost
     3.3 per cent of 64 times 512 x 512 x 256.  That of PATH shall have one.
     """
     source = Setting(path).source
-    options = Options(arch=target, verify_each=True, small_clusters=True, defines=defines,
+    options = Options(arch=target, verify_each=True, small_clusters=not alone, defines=defines,
                       tune=tune if most is None else {**tune, "coarsen": most})
     problem = read_problems(source, options, "tc", Diagnostics())[0]
     with pytest.MonkeyPatch.context() as patch:
@@ -146,8 +148,8 @@ def test_last_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stem", ["linear_bf16", "fp8_rowwise", "decode_linear"])
 def test_producer_warps_leave_their_registers(stem: str) -> None:
     """On each way to their end: consumers wait for them, whichever body they run."""
-    result, _ = built(bench(stem), kinds=("ll",))
-    text = re.split(r"^define", str(result.outputs["ll"]), flags=re.MULTILINE)[1]
+    result, _ = built(bench(stem), kinds=("ll",), alone=True)
+    _, text = re.split(r"^define", str(result.outputs["ll"]), flags=re.MULTILINE)
     blocks = dict(re.findall(r"^(c\d+):\n(.*?)(?=^\w+:$|^}$)", text, re.MULTILINE | re.DOTALL))
     pending, seen = ["c0"], set[str]()
     while pending:

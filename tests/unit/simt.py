@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from simt_functions import CALLS, FLOATS, numpy_type, raw, unraw
 from simt_functions import asm as run_asm
-from simt_text import closing, split, typed
+from simt_text import access, assembly, called, closing, split, typed
 from simt_values import BINARY, COMPARE, Lanes, cast, element_types, merge, signed, size_of
 
 from tritonc.interp.memory import Memory
@@ -52,7 +52,6 @@ class Function:
 
 
 _INSTRUCTION = re.compile(r"\s+(?:(%\S+) = )?(\w+) ?(.*)")
-_ORDER = re.compile(r'( syncscope\("\w+"\))? monotonic')
 _METADATA = re.compile(r", !\w+(\.\w+)? !\d+")
 _FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volatile)\b ?")
 
@@ -340,22 +339,18 @@ class Machine:
 
     def _call(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
         if " asm " in rest:
-            head = re.match(r'(.*?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\(', rest)
-            assert head
-            arguments = [typed(a) for a in split(rest[head.end() : closing(rest, head.end())])]
-            return run_asm(self, head[1], head[2], head[3],
-                           [(t, self.value(env, t, text)) for t, text in arguments], active)
-        head = re.match(r"(.*?) @([\w.$]+)\(", rest)
-        assert head, rest
-        arguments = [typed(a) for a in split(rest[head.end() : closing(rest, head.end())])]
+            result, text, constraints, operands = assembly(rest)
+            return run_asm(self, result, text, constraints,
+                           [(t, self.value(env, t, text)) for t, text in operands], active)
+        name, arguments = called(rest)
         values = [self.value(env, t, text) for t, text in arguments]
-        if head[2] in self.functions:
-            return self.call(self.functions[head[2]], values, active)
-        types, function = [t for t, _ in arguments], CALLS(head[2])
-        if types and types[0][0] == "<" and "nvvm" not in head[2]:  # element by element
-            return [function(self, head[2], [element_types(t)[0] for t in types], [*parts], active)
+        if name in self.functions:
+            return self.call(self.functions[name], values, active)
+        types, function = [t for t, _ in arguments], CALLS(name)
+        if types and types[0][0] == "<" and "nvvm" not in name:  # element by element
+            return [function(self, name, [element_types(t)[0] for t in types], [*parts], active)
                     for parts in zip(*values, strict=True)]
-        return function(self, head[2], types, values, active)
+        return function(self, name, types, values, active)
 
     def _binary(self, env: dict[str, Lanes], op: str, rest: str) -> Lanes:
         t, operands = typed(rest)
@@ -429,10 +424,9 @@ class Machine:
         return None
 
     def _load(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
-        t, pointer, *_ = split(rest.removeprefix("atomic "))
-        space, text = typed(_ORDER.sub("", pointer))
+        t, _, space, text, align = access(rest, False)
         address = self.value(env, space, text)
-        self._aligned(rest, address, active)
+        self._aligned(align, address, active)
         types = element_types(t)
         found = []
         for i, e in enumerate(types):
@@ -441,19 +435,17 @@ class Machine:
         return found if t[0] == "<" else found[0]
 
     def _store(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
-        value, pointer, *_ = split(rest.removeprefix("atomic "))
-        t, text = typed(value)
-        space, address_text = typed(_ORDER.sub("", pointer))
+        t, text, space, address_text, align = access(rest, True)
         address = self.value(env, space, address_text)
-        self._aligned(rest, address, active)
+        self._aligned(align, address, active)
         found = self.value(env, t, text)
         for i, (e, one) in enumerate(zip(element_types(t), found if t[0] == "<" else [found],
                                          strict=True)):
             self.write(address + np.uint64(i * size_of(e)), raw(e, one), size_of(e), space, active)
 
-    def _aligned(self, rest: str, address: Any, active: Any) -> None:
-        align = re.search(r"align (\d+)", rest)
-        assert align and not (address[active] % np.uint64(int(align[1]))).any(), rest
+    def _aligned(self, align: int, address: Any, active: Any) -> None:
+        here = address[active] & np.uint64(align - 1)
+        assert not np.count_nonzero(here), f"not aligned to {align}"
 
     def _cmpxchg(self, env: dict[str, Lanes], rest: str, active: Any) -> Lanes:
         pointer, compare, value, *_ = split(rest)
@@ -509,7 +501,7 @@ class Machine:
         """Arrays of elements of `size` bytes, and which threads access which element of each."""
         shared = "(3)" in space or space == "shared"
         lanes, first = np.nonzero(active)[0], address[active].astype(np.int64)
-        assert not (first & size - 1).any(), "misaligned"
+        assert not np.count_nonzero(first & size - 1), "misaligned"
         for base, place in [(SHARED, self.shared)] if shared else [
                 (buffer.base, buffer.array) for buffer in self.memory.buffers]:
             if not first.size:
@@ -518,10 +510,11 @@ class Machine:
             elements = elements[:elements.size // size * size].view(f"u{size}")
             index = first - base >> size.bit_length() - 1
             inside = (index >= 0) & (index < elements.size)
-            if inside.all():
+            some = np.count_nonzero(inside)
+            if some == index.size:
                 yield elements, lanes, index
                 return
-            if inside.any():
+            if some:
                 yield elements, lanes[inside], index[inside]
                 lanes, first = lanes[~inside], first[~inside]
         assert not first.size, f"outside of every buffer: {first[:4]}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import NamedTuple
 
 remembered = lru_cache(1 << 15)
 
@@ -53,3 +55,43 @@ def closing(text: str, start: int) -> int:
         if not depth:
             return i
     raise AssertionError(text)
+
+
+_ORDER = re.compile(r'( syncscope\("\w+"\))? monotonic')
+
+
+class Access(NamedTuple):
+    """A load or store: the type that is loaded, or the value's type and text; where, and how."""
+
+    type: str
+    text: str
+    space: str
+    address: str
+    align: int
+
+
+@remembered
+def access(rest: str, stores: bool) -> Access:
+    value, pointer, *_ = split(rest.removeprefix("atomic "))
+    align = re.search(r"align (\d+)", rest)
+    assert align, rest
+    return Access(*(typed(value) if stores else (value, "")), *typed(_ORDER.sub("", pointer)),
+                  int(align[1]))
+
+
+@remembered
+def called(rest: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The function's name, and each argument's type and text."""
+    head = re.match(r".*? @([\w.$]+)\(", rest)
+    assert head, rest
+    inside = rest[head.end() : closing(rest, head.end())]
+    return head[1], tuple(map(typed, split(inside)))
+
+
+@remembered
+def assembly(rest: str) -> tuple[str, str, str, tuple[tuple[str, str], ...]]:
+    """The result's type, the text and its constraints, and each argument's type and text."""
+    head = re.match(r'(.*?) asm (?:sideeffect )?"([^"]*)", "([^"]*)"\(', rest)
+    assert head, rest
+    inside = rest[head.end() : closing(rest, head.end())]
+    return head[1], head[2], head[3], tuple(map(typed, split(inside)))

@@ -16,7 +16,7 @@ Lanes = Any  # an array with an element per thread, or a list of those
 
 def merge(mask: Any, new: Lanes, old: Lanes) -> Lanes:
     """`new` where the mask holds, else `old`."""
-    if new is None or old is None or (mask.all()):
+    if new is None or old is None or np.count_nonzero(mask) == mask.size:
         return new
     if isinstance(new, list):
         return [merge(mask, n, o) for n, o in zip(new, old, strict=True)]

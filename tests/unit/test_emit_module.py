@@ -255,7 +255,7 @@ def test_early_cse_leaves_out_multiply_adds() -> None:
 
 def test_parts_of_a_module_give_its_ptx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads share the kernels of a large module; only labels have other numbers."""
-    path = Path(__file__).parents[2] / "samples" / "matmul_bf16.tc"
+    path = Path(__file__).parents[2] / "samples" / "attention.tc"
     options = Options(arch="sm_90a", small_clusters=True)
     source, target = SourceFile(str(path), path.read_text()), find("sm_90a")
     text = driver.compile(source, options, ("ll",)).outputs["ll"]
@@ -295,7 +295,7 @@ def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of the module; a kernel that has another name since is made again."""
-    path = Path(__file__).parents[2] / "samples" / "matmul_bf16.tc"
+    path = Path(__file__).parents[2] / "samples" / "attention_backward.tc"
     options = Options(arch="sm_90a", small_clusters=True)
     source, target = SourceFile(str(path), path.read_text()), find("sm_90a")
     made = driver.compile(source, options, ("ptx", "ll")).outputs
@@ -303,7 +303,7 @@ def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     result = driver.compile(source, options, ("manifest",))
     assert result.module is not None
     threads = Ahead(result.module.constants, target, options, final=False)
-    first, second, *_ = kernels = result.module.kernels
+    first, second, _ = kernels = result.module.kernels
     monkeypatch.setattr(parts, "LEAST", 1)
     threads.begin(first)
     threads.begin(second)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planned_entries import planned_entries
 
 from tritonc import driver
 from tritonc.options import Options
@@ -20,11 +21,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 @cache
 def entries(name: str) -> list[dict[str, Any]]:
-    """The general entry of a kernel, and those beside it."""
-    source = SourceFile(name, (BENCH / name).read_text(encoding="utf-8"))
-    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
-    (kernel,) = found.manifest["kernels"]
-    return [kernel, *kernel.get("variants", ())]
+    """The general entry of a kernel, and those that are planned beside it."""
+    return planned_entries(SourceFile(name, (BENCH / name).read_text(encoding="utf-8")))
 
 
 def taken(name: str, m: int, n: int, k: int, **more: int) -> tuple[list[int], int]:
@@ -36,6 +34,21 @@ def taken(name: str, m: int, n: int, k: int, **more: int) -> tuple[list[int], in
     one = found[choice.choose(found[0]["choice"], [each["tile"] for each in found], allowed,
                               (m, n), arguments)]
     return one["tile"], one["tunables"].get("cluster_k", 1)
+
+
+def compiled(name: str) -> list[dict[str, Any]]:
+    """As `entries`, of which those that a pass refuses are missing."""
+    source = SourceFile(name, (BENCH / name).read_text(encoding="utf-8"))
+    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
+    (kernel,) = found.manifest["kernels"]
+    return [kernel, *kernel["variants"]]
+
+
+@pytest.mark.parametrize("name", ["suite/matmul_f16.tc", "unseen/two_gradients.tc"])
+def test_the_plan_is_what_the_manifest_says(name: str) -> None:
+    keys = ("tile", "tunables", "choice", "requires")
+    for made, planned in zip(compiled(name), entries(name), strict=True):
+        assert {key: made.get(key) for key in keys} == {key: planned.get(key) for key in keys}
 
 
 def test_three_entries_are_for_rows_that_are_not_aligned() -> None:
@@ -76,7 +89,7 @@ def test_entries_of_ranges_of_rows_are_judged() -> None:
 
 def test_an_entry_whose_clusters_a_pass_refuses_is_left_out() -> None:
     """A row's mean needs all sums in each block: of four there is no room for them."""
-    assert [one["tunables"]["cluster_k"] for one in entries("unseen/mm_layer_norm.tc")[1:]] == [2]
+    assert [one["tunables"]["cluster_k"] for one in compiled("unseen/mm_layer_norm.tc")[1:]] == [2]
 
 
 FIXED = """
@@ -120,11 +133,9 @@ kernel void factored(const half* x, const half* u, const half* v, half* y, int M
 def test_few_programs_have_entries(text: str, expected: list[tuple[str, int]]) -> None:
     """Also where nobody lists a tile, and of several loops.  H200: 512 x 512 x 4096 by 128 x 128
     25.2 us, in clusters 12.2."""
-    found = driver.compile(SourceFile("few.tc", text), Options(
-        arch="sm_90a", small_clusters=True), ("manifest",))
-    (kernel,) = found.manifest["kernels"]
+    _, *found = planned_entries(SourceFile("few.tc", text))
     assert [one["tunables"][name] for one, (name, _) in zip(
-        kernel["variants"], expected, strict=True)] == [value for _, value in expected]
+        found, expected, strict=True)] == [value for _, value in expected]
 
 
 def test_entries_in_turn_are_for_aligned_results() -> None:
@@ -140,7 +151,7 @@ def test_entries_in_turn_are_for_aligned_results() -> None:
 def test_sums_over_all_pixels_share_clusters_where_a_program_is_a_tap() -> None:
     """The blocks of a cluster lie along axis 2, which has 65535 tiles, and a batch's product has no
     such entries."""
-    found = entries("unseen/conv_wgrad_taps.tc")
+    found = compiled("unseen/conv_wgrad_taps.tc")
     assert {one["cluster"] for one in found[1:]} == {4, 8}  # in rounds, too
     assert all({"range": 2, "at_most": 65535 // one["cluster"]} in one["requires"]
                for one in found[1:] if one["cluster"] > 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from backend_programs import ALONE, data
 from machine_programs import execute
+from planned_entries import planned_entries
 from sketch import Program, Sketch
 from test_backend_passes import lowered
 
@@ -313,11 +314,8 @@ kernel void sums(const float* x, float* y, int R, int C) {
 
 def test_columns_that_each_iteration_adds_up_share_clusters() -> None:
     """As where tiles are added up first: few columns had 5 programs of 100352 rows."""
-    result = driver.compile(SourceFile("f.tc", SUMS), Options(
-        arch="sm_90a", small_clusters=True), ("manifest",))
-    assert result.manifest is not None
-    clusters = {v["tunables"].get("cluster_k", 1)
-                for v in result.manifest["kernels"][0]["variants"]}
+    _, *found = planned_entries(SourceFile("f.tc", SUMS))
+    clusters = {v["tunables"].get("cluster_k", 1) for v in found}
     assert clusters >= {2, 4, 8}
 
 
@@ -334,11 +332,8 @@ kernel void bags(const half* table, const int* index, const int* offset, half* y
 
 def test_a_vote_of_whether_to_load_is_no_sum() -> None:
     """A number that is loaded only where a row is wanted: rows of 128 were taken by 64."""
-    result = driver.compile(SourceFile("f.tc", BAGS), Options(
-        arch="sm_90a", small_clusters=True), ("manifest",))
-    assert result.manifest is not None
-    (kernel,) = result.manifest["kernels"]
-    assert {"T": 128} in [v["tunables"] for v in kernel["variants"]]
+    _, *found = planned_entries(SourceFile("f.tc", BAGS))
+    assert {"T": 128} in [v["tunables"] for v in found]
 
 
 @pytest.mark.parametrize(("name", "tile"), [
@@ -392,10 +387,9 @@ def test_few_warps_scan_a_tile_by_a_function(name: str) -> None:
     ("bench/unseen/smoothed_loss", 2048), ("samples/cross_entropy", 4096)])
 def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> None:
     """A maximum and two sums, or one."""
-    manifest = benchmark("../" + name, small_clusters=True).manifest
-    assert manifest is not None
-    assert {"TN": tile, "num_warps": 4} in [
-        entry["tunables"] for entry in manifest["kernels"][0]["variants"]]
+    source = SourceFile(name, (SAMPLES.parent / f"{name}.tc").read_text(encoding="utf-8"))
+    _, *found = planned_entries(source)
+    assert {"TN": tile, "num_warps": 4} in [entry["tunables"] for entry in found]
 
 
 @pytest.mark.parametrize("name, threads", [
@@ -449,9 +443,9 @@ def test_rows_that_a_loaded_number_places_go_on_together() -> None:
 def test_entries_have_tiles_between_powers_of_two(name: str) -> None:
     """Of 128 rows or columns and no fewer, as were measured, where rounds of powers of two are half
     empty: of 1536 in cube, or of 640 rows."""
-    manifest = benchmark("suite/" + name, small_clusters=True).manifest
-    assert manifest is not None
-    rows = [row["tunables"] for row in manifest["kernels"][0]["variants"]]
+    path = SAMPLES.parent / "bench" / "suite" / f"{name}.tc"
+    _, *found = planned_entries(SourceFile(name, path.read_text(encoding="utf-8")))
+    rows = [row["tunables"] for row in found]
     sides = [{row["TM"], row["TN"]} for row in rows]
     between = [pair for pair in sides if any(side & (side - 1) for side in pair)]
     assert between and all(min(pair) == 128 for pair in between)

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from planned_entries import planned_entries
 
 from tritonc import driver, sema, stages
 from tritonc.backend.target.target import find
@@ -201,11 +202,9 @@ def test_elements_that_come_by_themselves_take_as_long_as_measured() -> None:
 def test_planes_that_are_not_aligned_count_as_such() -> None:
     """Products of arguments are facts of a launch, as of 14 x 14 pixels: 32 x 256 x 14 x 14 to 256
     filters 408 us by the general entry, 124 by clusters of eight (H200)."""
-    source = SourceFile("filters.tc", FILTERS)
-    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
-    (kernel,) = found.manifest["kernels"]
+    entries = planned_entries(SourceFile("filters.tc", FILTERS))
+    kernel = entries[0]
     assert {"arguments": [5, 6], "multiple_of": 8} in kernel["choice"]["aligned"]
-    entries = [kernel, *kernel["variants"]]
     taken = entries[choice.choose(kernel["choice"], [one["tile"] for one in entries],
                                   [True] * len(entries), (256, 2304),
                                   [0, 0, 0, 32, 256, 14, 14, 256])]

@@ -38,7 +38,7 @@ def writes_half(made, sink, files):
     os._exit(1)
 
 # Of which the PTX is made ahead, and of which not; two kernels without entries.
-for name, entries in (("matmul.tc", True), ("attention_backward.tc", False),
+for name, entries in (("attention.tc", True), ("attention_backward.tc", False),
                       ("cross_entropy.tc", True)):
     alone = compiled(name, small_clusters=entries)
     with patch.object(two_processes, "unflat", Mock(wraps=two_processes.unflat)) as taken:

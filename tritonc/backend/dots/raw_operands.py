@@ -26,6 +26,8 @@ eight rows.  So do rows of it, of which each thread reads many elements.
 Done for operands in loops that are made of loads by operations on single elements and reductions,
 where the loads come in pieces that copies can move."""
 
+from itertools import product
+
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import MOVES, fills_zeros, is_zero, origin, slice_of
@@ -142,13 +144,13 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     if "async_copy" not in target.features:
         return False
-    rows = {op: matrix.BY_NAME[op.attributes["instruction"]] for op in kernel.ops()
-            if op.name == "dot" and "instruction" in op.attributes}
+    rows = _instructions(kernel)
     fixed = [op for op, row in rows.items() if row.kind == matrix.WGMMA and not row.transposes]
     infos = axis_info.analyze(kernel) if fixed else {}  # of operands before repeats are shared
     inner = {op: inner_first(op, infos) for op in fixed}
     changed = share_repeats(kernel)
-    if not any(op.name == "dot" and "instruction" in op.attributes for op in kernel.ops()):
+    rows = _instructions(kernel)
+    if not rows:
         return changed
     cfg, infos, readers = Cfg(kernel), axis_info.analyze(kernel), uses(kernel)
     for block in cfg.order:
@@ -156,42 +158,50 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         if loop is None or loop.latch is None:
             continue
         inside, others = set(loop.ops()), _read_by_threads(block, infos)
-        for op in [op for op in block.ops if op.name == "dot"]:
-            row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
-            if row is None:
+        found: dict[tuple[Op, int], Computed] = {}
+        for op, number in product([op for op in block.ops if op in rows], (0, 1)):
+            operand, row = op.operands[number], rows[op]
+            words = row.kind == matrix.WGMMA and row.operand == TF32
+            if is_plain(operand) and (op not in inner or inner[op][number]) and not (
+                    words and _gathered(operand, loop)):
                 continue
-            for number in (0, 1):
-                operand = op.operands[number]
-                words = row.kind == matrix.WGMMA and row.operand == TF32
-                transposed = op in inner and not inner[op][number]
-                if is_plain(operand) and not transposed and not (
-                        words and _gathered(operand, loop)):
-                    continue
-                made = computed_operand(operand, inside, infos)
-                if made is None or not all(copyable(load, infos) or (
-                        THIN * _bytes(load.result) <= _bytes(operand)
-                        and copyable(load, infos, piece=LEAST)) for load in made.raw):
-                    continue
-                if any(reader not in made.ops and reader is not op
-                       for load in made.raw for reader in readers[load.result]):
-                    continue  # another reader has it in registers
-                wide = made.raw
-                if not context.meta.get("tma_load", large(block)):
-                    made = _with_small(made, readers, infos)
-                in_registers = place(kernel, block, op, number, wide, made.ops, infos, context)
-                if number == 0 and row.kind == matrix.WGMMA:
-                    in_registers = True
-                    op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
-                    if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
-                           if len(shape(load.result.type)) == 2):
-                        op.attributes["neighbours"] = (1, 0)
-                _insert(cfg, made, op, in_registers, infos if transposed else None)
-                changed = True
+            made = computed_operand(operand, inside, infos)
+            if made is not None and all(copyable(load, infos) or (
+                    THIN * _bytes(load.result) <= _bytes(operand)
+                    and copyable(load, infos, piece=LEAST)) for load in made.raw):
+                found[op, number] = made
+        while apart := [one for one, made in found.items() if any(
+                not any(reader in other.ops or reader is op for (op, _), other in found.items()
+                        if load in other.raw)
+                for load in made.raw for reader in readers[load.result])]:
+            for one in apart:
+                del found[one]  # another reader has it in registers
+        channels: dict[Value, Value] = {}
+        for (op, number), made in found.items():
+            row, wide = rows[op], made.raw
+            if not context.meta.get("tma_load", large(block)):
+                made = _with_small(made, readers, infos)
+            in_registers = place(kernel, block, op, number, wide, made.ops, infos, context)
+            if number == 0 and row.kind == matrix.WGMMA:
+                in_registers = True
+                op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
+                if all(_bytes_by_rows(load, op.operands[0], made, infos) for load in made.raw
+                       if len(shape(load.result.type)) == 2):
+                    op.attributes["neighbours"] = (1, 0)
+            transposed = op in inner and not inner[op][number]
+            _insert(cfg, made, op, in_registers, channels, infos if transposed else None)
+            changed = True
         for load in others:
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
-                _insert(cfg, Computed([load], readers[load.result]), None, True)
+                _insert(cfg, Computed([load], readers[load.result]), None, True, channels)
                 changed = True
     return changed
+
+
+def _instructions(kernel: Kernel) -> dict[Op, matrix.MatrixInstruction]:
+    """Those of the kernel's products, where they have one."""
+    return {op: matrix.BY_NAME[op.attributes["instruction"]] for op in kernel.ops()
+            if op.name == "dot" and "instruction" in op.attributes}
 
 
 def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos) -> Computed:
@@ -282,11 +292,11 @@ def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.In
 
 
 def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
-            infos: axis_info.Infos | None = None) -> None:
-    """A channel behind each load, which the operations of the slice and the dot read.  `infos`: if
-    they are stored with another axis contiguous than they are loaded."""
-    mapping: dict[Value, Value] = {}
-    for load in made.raw:
+            channels: dict[Value, Value], infos: axis_info.Infos | None = None) -> None:
+    """A channel behind each load, one for all operands made of it, which the operations of the
+    slice and the dot read.  `infos`: if they are stored with another axis contiguous than they are
+    loaded."""
+    for load in [load for load in made.raw if load.result not in channels]:
         home: Block = cfg.block_of[load]
         new = make_op("channel", [load.result], load.result.type, span=load.span,
                       named=load.result.name)
@@ -303,6 +313,6 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
             made_here += [other, make_op("select", [load.guard, new.result, other.result])]
         at = home.ops.index(load) + 1
         home.ops[at:at] = made_here
-        mapping[load.result] = made_here[-1].result
+        channels[load.result] = made_here[-1].result
     for op in [*made.ops, *([dot] if dot is not None else [])]:
-        op.replace_inputs(mapping)
+        op.replace_inputs({load.result: channels[load.result] for load in made.raw})

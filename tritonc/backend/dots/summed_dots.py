@@ -17,16 +17,21 @@ from tritonc.records import dataclass
 
 @dataclass
 class SummedDot:
-    """A product of two matrices of which a loop computes a sum, element by element, that nothing
-    else in the loop reads: `members` are the product, the loop's `phi`, and what is between."""
+    """Products of two matrices of which a loop computes a sum, element by element, that nothing
+    else in the loop reads: `members` are the products, the loop's `phi`, and what is between."""
 
-    dot: Op
+    dots: list[Op]
     phi: Op
     loop: Loop
     preheader: Block
     latch: Block
     exit: Block
     members: set[Op]
+
+    @property
+    def dot(self) -> Op:
+        """The first product."""
+        return self.dots[0]
 
     @property
     def start(self) -> Value:
@@ -55,19 +60,23 @@ class SummedDot:
 
 
 def summed_dots(kernel: Kernel, alone: bool = True) -> list[SummedDot]:
-    """All products of the kernel, if each is one of a loop of its own and they have one size and,
-    if added up `alone`, one instruction; otherwise none."""
+    """The sums of all products of the kernel, which have one size; if added up `alone`, each in a
+    loop of its own, by one instruction.  Otherwise none."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
     kinds = {(shape(dot.operands[0].type), shape(dot.operands[1].type),
               alone and dot.attributes.get("instruction")) for dot in dots}
     if len(kinds) != 1:
         return []
     cfg, readers = Cfg(kernel), uses(kernel)
-    found = [one for one in (_summed(dot, cfg, readers) for dot in dots) if one is not None and (
-        not alone or (one.members == {one.dot, one.dot.operands[2].op}
-                      and one.dot.operands.count(one.phi.result) == 1))]
-    apart = {one.loop if alone else one.phi for one in found}
-    return found if len(found) == len(dots) == len(apart) else []
+    found: list[SummedDot] = []
+    for dot in dots:
+        if any(dot in one.members for one in found):
+            continue
+        one = _summed(dot, cfg, readers)
+        if one is None or (alone and one.members != {dot, dot.operands[2].op}):
+            return []
+        found.append(one)
+    return found if not alone or len({one.loop for one in found}) == len(dots) else []
 
 
 def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | None:
@@ -92,11 +101,12 @@ def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | No
                 if value.op not in phis or op.name == "phi":
                     return None
                 continue
-            elif not op.info.elementwise or not op.pure or len(op.results) != 1 \
-                    or shape(op.result.type) != shape(dot.result.type):
+            elif not (op.info.elementwise or op.name == "dot") or not op.pure \
+                    or len(op.results) != 1 or shape(op.result.type) != shape(dot.result.type):
                 return None
             members.add(op)
             stack.append(op.result)
-    if len(phis) != 1:
+    adding = [op for op in loop.ops() if op in members and op.name == "dot"]
+    if len(phis) != 1 or any(v.op in members for op in adding for v in op.operands[:2]):
         return None
-    return SummedDot(dot, phis[0], loop, loop.preheader, loop.latch, leave, members)
+    return SummedDot(adding, phis[0], loop, loop.preheader, loop.latch, leave, members)

@@ -18,6 +18,10 @@ an H200), and two as 128 x 256 (100 us).
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
+Products that make one sum are swapped together, as those of the halves of bytes whose columns lie
+apart; of fewer than 128 rows deep ones alone, since each waits for what threads compute: four of 64
+by 16 x 64 took 71 us on an H200 so, and 38 by mma.sync.
+
 So is one of the fewest rows of mma.sync, of too few columns for wgmma, whose right operand the loop
 computes: fragments of a left one may be in any registers, and those of a right one are two that are
 neighbours in shared memory; else each product takes four moves (weights of 8 bits by 16 x 32 x 128
@@ -44,6 +48,7 @@ from tritonc.ir.types import Tile, element, shape
 
 LEAST_ROWS = 64  # with which wgmma takes a product as it is
 MOST_ROWS = 128  # of two warpgroups
+DEEP = 128  # of fewer rows, of each of several products, which wait for their operands one by one
 
 
 def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
@@ -59,35 +64,37 @@ def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> boo
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether tensor cores take the product swapped, and not, or not as well, as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
-    readers, inner = uses(kernel), inner_first(one.dot, infos)
+    readers, inside = uses(kernel), set(one.loop.ops())
+    inner = [inner_first(dot, infos) for dot in one.dots]
+    computed = all(_computed_right(dot, inside) for dot in one.dots)
 
     def takes(row: MatrixInstruction) -> bool:
         if row.kind != WGMMA:
-            return rows == row.rows < columns < LEAST_ROWS and _computed_right(one)
+            return rows == row.rows < columns < LEAST_ROWS and computed
         return (row.is_filled(columns, rows, depth)
-                and (rows < row.rows or _computed_right(one)
-                     or factors_of_columns(one.dot, readers)
-                     or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
-                     or (not row.transposes and inner == (True, False)))
-                and reads(row, *inner[::-1]))
+                and (rows >= MOST_ROWS or depth >= DEEP or len(one.dots) == 1)
+                and (rows < row.rows or computed
+                     or all(factors_of_columns(dot, readers) for dot in one.dots)
+                     or (MOST_ROWS < rows > columns
+                         and all(_adds_plainly(dot, readers) for dot in one.dots))
+                     or (not row.transposes and {*inner} == {(True, False)}))
+                and all(reads(row, *axes[::-1]) for axes in inner))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
     extents = (columns, depth) if rows > MOST_ROWS else (rows, columns, depth)
     return not any(n & (n - 1) for n in extents) and any(map(takes, rows_of_table))
 
 
-def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:
+def _adds_plainly(dot: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
     """Whether both operands are loaded, or both computed, and nothing is computed of the product
     before it is added."""
-    plain = {is_plain(v, True) for v in one.dot.operands[:2]}
-    return len(plain) == 1 and not any(
-        op.name == "fmul" for op in readers.get(one.dot.result, ()))
+    plain = {is_plain(v, True) for v in dot.operands[:2]}
+    return len(plain) == 1 and not any(op.name == "fmul" for op in readers.get(dot.result, ()))
 
 
-def _computed_right(one: SummedDot) -> bool:
+def _computed_right(dot: Op, inside: set[Op]) -> bool:
     """Whether the loop computes the right operand alone: swapped, it goes through registers."""
-    left, right = one.dot.operands[:2]
-    inside = set(one.loop.ops())
+    left, right = dot.operands[:2]
     return is_plain(left, True) and not is_plain(right, True) and computed_operand(
         right, inside) is not None
 
@@ -129,7 +136,7 @@ def _swap(kernel: Kernel, one: SummedDot) -> None:
                 continue
             b = Builder(block, block.ops.index(op), op.span)
             operands = [v if v in made else _transposed(b, v) for v in op.operands]
-            if op is one.dot:  # for what is computed, not for its rows
+            if op in one.dots:  # for what is computed, not for its rows
                 operands = [operands[1], operands[0], operands[2]]
                 op.attributes.pop("asked", None)  # its columns are rows now
                 if swapped:

@@ -82,8 +82,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
             MOST_ASYNCHRONOUS, IN_FLIGHT)
         # Of products that make one sum each is a part of a stage.
-        parts = max(1, len(dot.parts)) if dot.left == "brought" else 1
-        stages = parts * room // stage if persistent else min(
+        stages = dot.steps * room // stage if persistent else min(
             most, room // stage, 2 - -in_flight // stage)
         if dot.computed and (beside := blocks_beside(
                 stage, 4 * groups, results // (128 * groups), target)) > 1:
@@ -139,16 +138,21 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
 
 def _held(dot: Feature, sums: int, threads: int) -> int:
     """Registers of a thread for sums and two sets of operands that it computes."""
-    elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    return sums + elements * dot.bytes // (2 * threads)
+    return sums + _elements(dot) * dot.bytes // (2 * threads)
+
+
+def _elements(dot: Feature) -> int:
+    """Those of operands that threads compute for a product."""
+    return dot.extents[-1] // dot.steps * sum(
+        n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
 
 
 def _live_operands(dot: Feature, work: float, threads: int, least: int = 0) -> int:
     """Registers of a thread for operands that it computes: two sets of them, and what the
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
     160: then no second block fits; by 16 x 32 x 128 of mma.sync 104, 128."""
-    elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    more = min(32.0, max(least, 8 * (work / elements - 1))) if elements else 0.0
+    elements = _elements(dot)
+    more = min(32.0, max(least, 8 * (work / (elements * dot.steps) - 1))) if elements else 0.0
     return round(elements * dot.bytes / (2 * threads) + more)
 
 

@@ -86,6 +86,11 @@ class Feature(NamedTuple):
         return found
 
     @property
+    def steps(self) -> int:
+        """The products that make its sum in an iteration, each with operands of its own."""
+        return max(1, len(self.parts)) if self.left == "brought" else 1
+
+    @property
     def places(self) -> int:
         """The accesses by which threads copy rows that they compute; 0 if they compute none."""
         m, n, k = self.extents[-3:]

@@ -94,9 +94,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
-                parts = (*(shape(one.operands[0].type)[-1] for one in dots
-                           if _sum(one, readers) is _sum(op, readers)),)
-                raw = _raw_bytes(kernel, cfg, op)
+                added = [one for one in dots if _sum(one, readers) is _sum(op, readers)]
+                parts = (*(shape(one.operands[0].type)[-1] for one in added),)
+                raw = _raw_bytes(kernel, cfg, added)
                 across = [not first for first in inner_first(op, infos())] if any(raw) or (
                     e.bytes == 2) else (False, False)
                 yield Feature("dot", (*a[:-1], b[-1], sum(parts)), e.bytes, (), str(e),
@@ -340,20 +340,22 @@ def _fresh(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
         op.name == "phi" for op in readers.get(_sum(dot, readers), ()))
 
 
-def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
-    """For operands that a loop, or a program without, computes from loads of its own: their bytes
-    in memory by elements of the operand.  What a load repeats counts once."""
-    loop = cfg.innermost.get(cfg.block_of[dot])
+def _raw_bytes(kernel: Kernel, cfg: Cfg, dots: Sequence[Op]) -> tuple[float, float]:
+    """For operands that a loop, or a program without, computes from loads of its own for a sum of
+    products: their bytes in memory by elements of the operand.  What a load repeats, and one that
+    serves several of the products, counts once."""
+    loop = cfg.innermost.get(cfg.block_of[dots[0]])
     inside = set((loop or kernel).ops())
-    made = [None if is_plain(v, True) else computed_operand(v, inside)
-            for v in dot.operands[:2]]
-    if not any(made):
+    made = [[None if is_plain(v, True) else computed_operand(v, inside) for v in operands]
+            for operands in zip(*(dot.operands[:2] for dot in dots), strict=True)]
+    if not any(map(any, made)):
         return 0.0, 0.0
     runs, found = Runs(kernel, cfg, lambda v: v in kernel.parameters), []
-    for operand, one in zip(dot.operands, made):
+    for i, side in enumerate(made):
+        loads = dict.fromkeys(load for one in side if one for load in one.raw)
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
-                 * share_of(runs.of_load(load, True)) for load in one.raw] if one else []
-        found.append(sum(sizes) / prod(shape(operand.type)))
+                 * share_of(runs.of_load(load, True)) for load in loads]
+        found.append(sum(sizes) / sum(prod(shape(dot.operands[i].type)) for dot in dots))
     return found[0], found[1]
 
 

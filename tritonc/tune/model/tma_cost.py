@@ -48,8 +48,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     threads = 128 * warpgroups(m, n, dot.places) if wide else max(
         128, 32 * products, products * m * n * words // ACCUMULATORS)
     held = prod(dot.register_extents[:-1]) * words / threads
-    steps = max(1, len(dot.parts)) if dot.left == "brought" else 1  # of a sum, each with a stage
-    stage = (dot.stage_bytes - fixed) // steps
+    parts = dot.steps  # of a stage
+    stage = (dot.stage_bytes - fixed) // parts
     results = fixed + (min(m * n * 2, 2 * 16 * 1024) if wide else 0)
     stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)
     longest = (128 if stored else 64) * words  # bytes of a row
@@ -57,12 +57,13 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
     stages = (min(room, target.shared_per_block - 1024 - results) - stored) // stage
     needed = 2 if "async_copy" not in target.features else 4 if wide and stage <= _WIDE_STAGE else 3
-    if (held + carried / threads > target.registers_per_thread - BESIDE_RESULTS or stages < 2
-            or threads > target.threads_per_block):
+    if (held + carried / threads > target.registers_per_thread - BESIDE_RESULTS
+            or stages < 2 * parts or threads > target.threads_per_block):
         return SPILLS + held + stage
     # What threads compute for wgmma: words that they read, and two sets of operands, of which one
     # is in flight.
-    made = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
+    made = sum(size * k // parts * dot.bytes / 4 / threads
+               for size, raw in zip((m, n), dot.raw) if raw)
     if wide and held + 2 * made > min(target.registers_per_thread,
                                        target.registers_per_multiprocessor // threads
                                        ) - _BESIDE_OPERANDS:
@@ -71,7 +72,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     late *= APART if prod(dot.taps) > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
-    row_bytes = k // steps * dot.bytes
+    row_bytes = k // parts * dot.bytes
     # Raw elements that are wider than converted ones: floats, not bytes or words of several.
     apart = wide and made and not fixed and dot.bytes < max(dot.raw) <= 4
     odd = (row_bytes < 128 and not apart) * 2.0 if wide else (row_bytes > longest) * 1.3

@@ -1,5 +1,6 @@
 """The loop of a pipeline with TMA loads: what waits, releases stages and counts phases."""
 
+from tritonc.analysis.values import needed
 from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.staged_loop import widen
@@ -85,7 +86,10 @@ class TmaLoop(Expander):
             body.ops[at:at] = arrival
             at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
                 next((op for op in readers if op.name == "wgmma"), readers[-1]))
-            body.ops[at:at] = self.fill(i, write.result, self.distance)
+            copies = self.fill(i, write.result, self.distance)
+            behind = body.ops[at:]  # where boxes of this iteration begin goes before its copies
+            first = needed(behind, [v for op in copies for v in op.inputs()])
+            body.ops[at:] = [*first, *copies, *(op for op in behind if op not in first)]
             view = widen(self.empty[i], self.depth(i), read.result, 0)
             at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("arrive_empty", [

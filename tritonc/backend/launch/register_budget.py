@@ -131,9 +131,10 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
             kernel, target, loops, estimate or estimated(kernel)) // threads
     if not wanted and any(op.name == "wgmma" for op in kernel.ops()) and not any(
             _has(loop, name, 1) for loop in loops for name in DOTS):
-        needed, second = (estimate or estimated(kernel)).pressure().registers, registers_of(
-            2 * threads, target)
-        wanted = 2 if needed <= second < target.registers_per_thread else 0
+        second = registers_of(2 * threads, target)
+        if second < target.registers_per_thread and second >= (
+                estimate or estimated(kernel)).pressure().registers:
+            wanted = 2
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 1) for loop in loops):
         # Beside the products, what is loaded, too.
         needed = (estimate or estimated(kernel)).pressure().registers / OVER

@@ -324,6 +324,18 @@ def test_short_rows_share_a_block_in_one_module() -> None:
     assert [kernel.variant(m, None, None, 200) for m in (65536, 65537, 9)] == [1, 1, 2]
 
 
+def test_no_block_of_more_rows_than_its_entry_is_for() -> None:
+    """Images of up to 4 and 8 rows have an entry of a program for each block, but none of four
+    programs: those have a full block of rows."""
+    kernel = loaded("image.tc", """const tunable int TH = {4, 8, 16};
+kernel void f(const float* x, float* y, int W) {
+  int h[TH, 1] = reshape(get_global_range[TH](0), TH, 1), w[16] = get_global_range(1);
+  @(w < W) y[h * W + w] = x[h * W + w] + 1;
+}""")
+    assert [(k.tile, k.threads) for k in kernel.variants] == [
+        ((4, 16), 32), ((8, 16), 32), ((64, 16), 128)]
+
+
 def test_programs_that_share_a_block() -> None:
     """Programs of a warp, by fours where a launch has enough of them."""
     kernel = package.compile("""kernel void f(const int* x, int* y) {

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from tritonc.meta_parameters import BY_NAME
 from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, Span, fail
-from tritonc.variants.variant import WITHIN, Variant, assume, entry_name, parse, required, tile_of
+from tritonc.variants.variant import (
+    WITHIN,
+    Variant,
+    assume,
+    can_hold,
+    entry_name,
+    parse,
+    required,
+    tile_of,
+)
 
 if TYPE_CHECKING:
     from tritonc.backend.target.target import Target
@@ -110,8 +119,8 @@ class Variants:
 
     def pack(self, module: "Module", meta: dict[str, dict[str, int]], target: "Target") -> None:
         """Add, after the passes, entries whose blocks have several programs each: before a variant
-        of which a launch takes the first that it may, and behind all for the kernel itself; and
-        those for arguments that are aligned."""
+        of which a launch takes the first that it may, and behind all for the kernel itself, where
+        any launch may take them; and those for arguments that are aligned."""
         from tritonc.backend.launch.aligned_entry import aligned_entry
         from tritonc.backend.launch.pack_programs import pack_programs
 
@@ -122,7 +131,7 @@ class Variants:
                     variant.given for variant in known.variants):
                 continue
             packed = pack_programs(kernel) or (aligned_entry(kernel, target) if place < 0 else None)
-            if packed is None:
+            if packed is None or not can_hold(required(_promised(kernel), _promised(packed))):
                 continue
             packed.name = entry_name(general, len(known.variants) + 1, meta)
             self.added[packed.name] = general, len(known.variants)
@@ -207,7 +216,7 @@ def _promised(kernel: "Kernel") -> dict[str, Any]:
         key: value for name, key in names.items()
         if (value := getattr(info, name)) is not None} for info in kernel.info]}
     return found | {name: number for name, number in kernel.attributes.items()
-                    if name in ("few", *WITHIN)}
+                    if name in ("few", "programs", *WITHIN)}
 
 
 def _content(table: Any) -> tuple[Any, ...]:

@@ -214,6 +214,19 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     return found
 
 
+def can_hold(facts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no two of what `required` says contradict each other.
+
+    >>> can_hold([{"range": 0, "at_most": 8}, {"range": 1, "at_least": 32}])
+    True
+    >>> can_hold([{"range": 0, "at_most": 8}, {"range": 0, "at_least": 32}])
+    False
+    """
+    return not any(one["range"] == two["range"] and one["at_least"] > two["at_most"]
+                   for one in facts if "range" in one and "at_least" in one
+                   for two in facts if "range" in two and "at_most" in two)
+
+
 def entry_name(kernel: str, number: int, taken: Collection[str]) -> str:
     """The name of a variant's entry.
 

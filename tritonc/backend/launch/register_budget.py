@@ -7,6 +7,9 @@ and registers of a thread are one choice.  It is made here, from `analysis.regis
     can fill: as many blocks as their loops leave room for, up to ENOUGH warps;
   - of products on wgmma that follow from each other (attention) all may be in flight at once: as
     many blocks as have registers for results and operands, and for what else lives there;
+  - where no product stands in a loop, loads, products and barriers follow one another, and other
+    blocks alone fill the time: two, if the estimate allows (cross attention with 77 and 16 keys, 8
+    x 20 x 1024, takes 51.5 us with 138 registers, 33.3 with 120, which leave room for two);
   - rows want many bytes of memory in flight: three quarters of the threads that a multiprocessor
     can hold, a half where loops load, or less; the most with which a thread does not spill, or as
     many blocks as the estimate of all bodies allows;
@@ -126,6 +129,12 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     wanted = _product_blocks(kernel, target, loops, estimate) or (
         _row_threads if _has_rows(kernel) else _stream_threads)(
             kernel, target, loops, estimate or estimated(kernel)) // threads
+    if not wanted and any(op.name == "wgmma" for op in kernel.ops()) and not any(
+            _has(loop, name, 1) for loop in loops for name in DOTS):
+        second = registers_of(2 * threads, target)
+        if second < target.registers_per_thread and second >= (
+                estimate or estimated(kernel)).pressure().registers:
+            wanted = 2
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 1) for loop in loops):
         # Beside the products, what is loaded, too.
         needed = (estimate or estimated(kernel)).pressure().registers / OVER

@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 PLAIN = Words()
-_UNKNOWN = ("phi", "reshape")  # elements may be equal all the same
+_UNKNOWN = ("phi", "reshape", "undef")  # elements may be equal all the same
 VOLATILE: dict[str, Any] = {"order": "relaxed", "volatile": True}
 
 
@@ -155,7 +155,7 @@ def _differing(value: Value, axis: int) -> Iterator[str]:
             pending += [(operand, axis) for operand in op.operands]
         elif op.name == "reshape" and (kept := _axis_before(extents, axis, op.operands[0])):
             pending.append((op.operands[0], kept))
-        elif op.name not in ("splat", "constant", "undef"):
+        elif op.name not in ("splat", "constant"):
             yield op.name
 
 

@@ -40,7 +40,7 @@ def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a",
     """The compilation of one way, and its problem."""
     defines = (f"WAY={way}", *(f"{n}={v}" for n, v in more.items() if not n.startswith("T")
                                or n == "TYPE"))
-    tune = {n: int(v) for n, v in more.items() if n in ("TM", "TN", "TK")}
+    tune = {n: int(v) for n, v in more.items() if n in ("TM", "TN", "TK", "num_warps")}
     tune = tune if path is not PATH else {"TM": 32, "TN": 64, "TK": 32, **tune}
     options = Options(arch=target, verify_each=True, defines=defines,
                       tune={**tune, "cluster_k": cluster})
@@ -85,6 +85,23 @@ def test_a_mailbox_has_no_room_for_what_others_own(cluster: int) -> None:
     for op in exchanges(result):
         mailbox = op.operands[1].type
         assert mailbox.bytes == (cluster - 1) * 64 * 64 * 4 // owners
+    simulated(result, problem)
+
+
+TILES = ROOT / "tests" / "run" / "cluster_tiles.tc"
+
+
+@pytest.mark.parametrize("cluster", [2, 4, 8])
+@pytest.mark.parametrize("way", [0, 1, 2, 3, 4, 5, 6])
+def test_blocks_hold_parts_of_a_row(way: int, cluster: int, thorough: bool) -> None:
+    """All get the same results of reductions; a body with a load behind a store is one block's."""
+    if (way + cluster // 2) % 3 and not thorough:
+        pytest.skip("needs --thorough")
+    result, problem = built(way, cluster, TILES, num_warps=4)
+    assert all(op.attributes["all"] for op in exchanges(result))
+    shared = way != 3
+    assert bool(exchanges(result)) == (result.manifest["kernels"][0].get("cluster") == cluster)
+    assert bool(exchanges(result)) == shared
     simulated(result, problem)
 
 

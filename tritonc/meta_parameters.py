@@ -31,7 +31,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   "ahead; 1 copies nothing ahead, 0 loads nothing ahead.", (2, 3, 4), range(17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
     MetaParameter("cluster_k", "split_loops", "Number of blocks of a cluster among which the "
-                  "iterations of an accumulation loop are split.", (2, 4), range(1, 9),
+                  "iterations of an accumulation loop are split, or the elements of rows.", (2, 4),
+                  range(1, 9),
                   frozenset({"clusters", "dot in a loop"})),
     MetaParameter("memory_k", "split_loops", "Number of blocks among which the iterations of an "
                   "accumulation loop are split, with sums in memory that the launch gives; only in "

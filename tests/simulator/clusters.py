@@ -45,13 +45,15 @@ def cluster_reduce(frame: Frame, op: Op) -> None:
         return len(parts) == cluster.size
 
     def go_on() -> None:
-        order = sorted(parts, key=lambda other: distance(other, rank, cluster.size))
-        total, cause = parts[rank][0].copy(), op
+        everywhere = op.attributes.get("all")  # then all blocks add up in the same order
+        order = sorted(parts, key=lambda other: other if everywhere else distance(
+            other, rank, cluster.size))
+        total, cause = parts[order[0]][0].copy(), op
         extents = shape(op.result.type)
-        mask = ~owned(op, extents, rank)
+        mask = owned(op, extents, rank) & False if everywhere else ~owned(op, extents, rank)
         for other in order:
             array, undefined = parts[other]
-            if other != rank:
+            if other != order[0]:
                 total = arrays.combine(scalar(op.result.type), op.attributes["kind"], total, array)
             if undefined is not None:
                 mask, cause = mask | undefined[0], undefined[1]

@@ -136,6 +136,18 @@ def test_short_rows_of_a_tile() -> None:
         (8, 64), (4, 64), (4, 64), (2, 64), (1, 64), (1, 64)]
 
 
+def test_rows_that_no_block_holds_are_shared_by_clusters() -> None:
+    """Of a tile that the source fixes; short rows leave most of its blocks nothing to do."""
+    source = """kernel void f(const half* x, half* y, int N) {
+  int row = get_program_id(0), r[32768] = 0 ... 32768;
+  float v[32768] = r < N ? x[row * N + r] : 0;
+  @(r < N) y[row * N + r] = v / v[max];
+}
+"""
+    assert taken(source, [(9, None, None, n) for n in (20480, 20481, 32768)]) == [
+        (512,), (4, 256), (4, 256)]
+
+
 def test_short_rows_of_sums_over_taps() -> None:
     """Rows of 96 channels of a depthwise convolution with a norm do not take tiles of 512."""
     assert [row[:2] for row in taken(TAPS, [(9, None, None, 9, 3, n) for n in (96, 129, 512)])] == [

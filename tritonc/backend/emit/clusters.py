@@ -15,7 +15,7 @@ from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
 from tritonc.backend.launch.lower_clusters import WORD, owner_bases, owner_bits, sent
 from tritonc.ir.core import Op
-from tritonc.ir.types import Buffer, Scalar, element
+from tritonc.ir.types import Buffer, Scalar, Tile, element
 
 CLUSTER_SPACE = 7
 _BARRIER = "llvm.nvvm.barrier.cluster"
@@ -35,6 +35,9 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
     stage, per, kind = mailbox.type.stage_bytes, WORD // e.bytes, f.type(value)
     line = mailbox.type.shape[1] * WORD
     groups = sent(op)
+    if op.attributes.get("all"):
+        _reduce_for_all(f, op)
+        return
     thread = f.linear(owner_bases(op, layout_of(value.type, f.warps)))
     own, place = rank(f), _place(f, op)
     start = f.buffers[mailbox].offset
@@ -72,8 +75,52 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found
 
 
+def _reduce_for_all(f: FunctionEmitter, op: Op) -> None:
+    """Each block sends what it has to all, itself too, and adds up in the same order: of a scalar
+    one thread does, of a tile each thread for its elements."""
+    value, mailbox = op.operands
+    e, names = element(value.type), f.values[value]
+    assert isinstance(e, Scalar) and isinstance(mailbox.type, Buffer)
+    stage, per, kind = mailbox.type.stage_bytes, WORD // e.bytes, f.type(value)
+    line, start = mailbox.type.shape[1] * WORD, f.buffers[mailbox].offset
+    (registers,) = sent(op).values()
+    words = [[names[r] for r in registers[i : i + per]] for i in range(0, len(registers), per)]
+    place = _place(f, op)
+    if op.attributes.get("waits"):
+        f.convergent(f"{_BARRIER}.wait.aligned", "void")
+    base = f.op(f"add i32 {f.op(f'mul i32 {rank(f)}, {stage}')}, {start}")
+
+    def push() -> None:
+        near = f.shared_pointer(place, base)
+        for block in range(op.attributes["size"]):
+            far = f.call("llvm.nvvm.mapa.shared.cluster", f"ptr addrspace({CLUSTER_SPACE})",
+                         f"ptr addrspace({SHARED_SPACE}) {near}", f"i32 {block}")
+            for i, word in enumerate(words):
+                at = f.op(f"getelementptr i8, ptr addrspace({CLUSTER_SPACE}) {far}, "
+                          f"i32 {i * line}")
+                f.line(f"store <{len(word)} x {kind}> {f.vector(kind, word)}, "
+                       f"ptr addrspace({CLUSTER_SPACE}) {at}, align 16")
+
+    if isinstance(value.type, Tile):
+        push()
+    else:
+        f.under(f.op(f"icmp eq i32 {f.thread}, 0"), "push", push)
+    f.convergent(f"{_BARRIER}.arrive.aligned", "void")
+    f.convergent(f"{_BARRIER}.wait.aligned", "void")
+    found = list(names)
+    for i, word in enumerate(words):
+        first, *rest = _received(f, op, start, i, line, stage, len(word))
+        for j, total in enumerate(first):
+            for part in rest:
+                total = combine(f, op.attributes["kind"], e, total, part[j])
+            found[registers[per * i + j]] = total
+    f.values[op.result] = found
+
+
 def _place(f: FunctionEmitter, op: Op) -> str:
     """Where a thread's words begin in the mailbox: by its number without the bits of owners."""
+    if op.attributes.get("all") and not isinstance(op.result.type, Tile):
+        return "0"
     number = f.thread
     for bit in reversed(owner_bits(op)):
         above = f.prelude(f"lshr i32 {number}, {bit + 1}")
@@ -98,7 +145,8 @@ def _received(f: FunctionEmitter, op: Op, start: int, word: int, line: int, stag
     vector = f"<{width} x {kind}>"
     place = _place(f, op)
     found = []
-    for sender in range(op.attributes["size"] - 1):
+    assert isinstance(op.operands[1].type, Buffer)
+    for sender in range(op.operands[1].type.stages):
         near = f.shared_pointer(place, "")
         at = f.op(f"getelementptr i8, ptr addrspace({SHARED_SPACE}) {near}, "
                   f"i32 {start + sender * stage + word * line}")

@@ -31,11 +31,17 @@ def lower_clusters(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     for arrival in arrivals:
         home = cfg.block_of[arrival]
+        nearer = [other for one in arrivals if (other := cfg.block_of[one]) is not home
+                  and cfg.dominates(home, other)]
         served = [op for op in kernel.ops() if op.name == "cluster_reduce"
-                  and cfg.dominates(home, cfg.block_of[op])]
+                  and cfg.dominates(home, cfg.block_of[op])
+                  and not any(cfg.dominates(other, cfg.block_of[op]) for other in nearer)]
         b = Builder(home, home.ops.index(arrival), arrival.span)
         for op in served:
-            mailbox = b.emit("alloc_shared", type=_mailbox(kernel, op), private=True).result
+            made = b.emit("alloc_shared", type=_mailbox(kernel, op))
+            if isinstance(op.result.type, Tile):
+                made.attributes["private"] = True
+            mailbox = made.result
             arrival.operands.append(mailbox)
             op.operands.append(mailbox)
         if served:
@@ -46,16 +52,18 @@ def lower_clusters(kernel: Kernel, context: Context) -> bool:
 
 
 def _mailbox(kernel: Kernel, op: Op) -> Buffer:
-    """A stage for each sender: a word of each thread side by side, for all words that it sends.
-    What threads hold for different owners shares a place."""
+    """A stage for each sender: a word of each thread side by side, for all words that it sends, or
+    one for a scalar.  What threads hold for different owners shares a place."""
     t = op.result.type
     e = element(t)
     assert isinstance(e, Scalar)
     per = WORD // e.bytes
     words = max(map(len, sent(op).values())) if isinstance(t, Tile) else 1
-    threads = 32 * kernel.attributes["num_warps"] >> len(owner_bits(op))
+    threads = 32 * kernel.attributes["num_warps"] >> len(owner_bits(op)) if isinstance(
+        t, Tile) else 1
     shape = (-(-words // per), threads, per)
-    return Buffer(e, shape, op.attributes["size"] - 1, row_major(shape))
+    senders = op.attributes["size"] - (0 if op.attributes.get("all") else 1)
+    return Buffer(e, shape, senders, row_major(shape))
 
 
 def sent(op: Op) -> dict[int, list[int]]:

@@ -29,6 +29,7 @@ from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
+from tritonc.backend.launch.spread_tiles import spread_tiles
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
@@ -55,6 +56,9 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         return False
     found = loops_to_share(kernel) if in_memory or "cluster" in context.target.features else (
         f"{context.target.name} has no clusters", kernel.span)
+    if not in_memory and "cluster" in context.target.features and _is_rows(kernel, found) \
+            and spread_tiles(kernel, context, blocks):
+        return True
     if isinstance(found, tuple):
         reason, span = found
         span = span and span._replace(fallback=False)  # no version of the loop is split
@@ -108,6 +112,14 @@ def loops_to_share(kernel: Kernel) -> list[SharedLoop] | tuple[str, Span | None]
             if sum(cfg.dominates(one.exit, block) for one in found) != 1:
                 return f"a {op.name} does not come after an accumulation loop", op.span
     return found
+
+
+def _is_rows(kernel: Kernel, found: object) -> bool:
+    """Whether sharing loops leaves a block alone with others, or with all, and no product."""
+    cfg = Cfg(kernel)
+    return not any(op.name == "dot" for op in kernel.ops()) and (
+        not isinstance(found, list) or any(
+            cfg.dominates(one.exit, loop.header) for one in found for loop in cfg.loops))
 
 
 # ---- the loop

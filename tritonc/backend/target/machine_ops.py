@@ -20,8 +20,9 @@ _ROWS: list[OpInfo] = [
            lambda types, attributes, stated: (types[0],),
            "The reduction, by `kind`, of the a of all `size` blocks of a cluster, in the elements "
            "that this block owns: its number has the bit i where theirs, row-major, has the bit "
-           "`owner[i]`.  Other elements are undefined.  `waits`: first for cluster_arrive.", None,
-           ("kind", "size", "owner"), ("waits",),
+           "`owner[i]`.  Other elements are undefined.  `all`: each block owns all elements.  "
+           "`waits`: first for cluster_arrive.", None,
+           ("kind", "size", "owner"), ("waits", "all"),
            effects=frozenset({SHARED_READ, SHARED_WRITE, SYNC})),
     OpInfo("first_warp", (), rules.stated_type,
            "Whether this warp is the block's first: what is done where that holds, it does alone.",

@@ -43,15 +43,16 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
     """Add a body for rows of one tile, where a row is loaded several times."""
     cfg = Cfg(kernel)
     if "single_trips" in kernel.attributes or any(op.name == "dot" for op in kernel.ops()) \
-            or not (several_passes(kernel, cfg) or reducing_passes(kernel, cfg)) \
-            or context.meta.get("cluster_k", 1) > 1:
-        return False  # a product's loop hardly ever runs once, nor one that a cluster shares
+            or not (several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
+        return False  # a product's loop hardly ever runs once
     times = _known(kernel, cfg, context)
     if times > 1:
         for header in [loop.header for loop in cfg.loops]:
             unroll(kernel, next(one for one in Cfg(kernel).loops if one.header is header),
                    times, times)
         return _finish(kernel, context, times)
+    if context.meta.get("cluster_k", 1) > 1:
+        return False
     tests = [_once(loop) for loop in cfg.loops]
     if not all(tests) or any(loop.depth > 1 for loop in cfg.loops) or any(
             v.op is not None for pairs in tests for pair in pairs for p in pair
@@ -96,7 +97,7 @@ def _known(kernel: Kernel, cfg: Cfg, context: Context) -> int:
             return 0
         times |= {-(-(limit - first) // counter.step) for limit in facts.interval(counter.limit)}
     largest = max(prod(shape(op.result.type)) for op in kernel.ops() if op.name == "load")
-    threads = WARP_SIZE * context.meta.get("num_warps", 0)
+    threads = WARP_SIZE * context.meta.get("num_warps", 0) * context.meta.get("cluster_k", 1)
     return times.pop() if len(times) == 1 and (
         largest * max(times) <= MOST_ELEMENTS * threads) else 0
 

@@ -22,7 +22,7 @@ from tritonc.ir.core import Kernel, Module
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
-from tritonc.tune.model.cluster_times import cluster_sizes
+from tritonc.tune.model.cluster_times import LONG, cluster_sizes
 from tritonc.tune.model.copying_entries import STAGES
 from tritonc.tune.model.loops import factors, rows_around
 from tritonc.variants.variant import Binding, Fact, Variant, between
@@ -39,6 +39,10 @@ _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
 # 1024 halves under a mask 66 us by one row and warp, 51 so; of 256 85 and 37.
 _SHORT, _SHORT_WARPS = 1024, 2
+# Of longer ones, which a block cannot hold, that a block of a cluster holds, and its warps.  Rows
+# of halves to bytes by a tile of 65536 on an H200: 259 x 44053 68.7 us by one block, 35.1 by four
+# of 16 warps, 25.1 by eight of 8; 2048 x 65536 209, 181 and 157.
+_PART, _PART_WARPS = 8192, 8
 # Sides of tiles that are halved, twice, where images and heads are no longer: a depthwise
 # convolution of 58560 images of 14 x 14 717 us by 8 x 64, 188 by 8 x 16.
 _LEAST_SIDE = 16
@@ -81,7 +85,7 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
         return
     reduces = any(op.name == "reduce" for block in cfg.order if block not in cfg.innermost
                   for op in block.ops)
-    short = [*_short_rows(kernel, space, lower, chosen)] if reduces else []
+    short = [*_short_rows(kernel, space, lower, chosen, target)] if reduces else []
     yield from short
     if not short and ((reduces and not cfg.loops) or not (
             row_loops.windows_of_bytes(kernel, cfg) or transposes(kernel))):
@@ -207,7 +211,7 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
             least = (most or 0) + 1
 
 
-def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
+def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
                 ) -> Iterator[Variant]:
     """Rows that a tile holds: by the length of it that does, also where loops add up taps; or if
     no tunable says that, and there are no loops, by how much of it they fill."""
@@ -237,6 +241,10 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
                     1, min(_SHORT_WARPS, rows * most * _SHORT_WARPS // _SHORT))}
             yield Variant(binding, between(limit, least, most))
             least = most + 1
+        blocks = min(LONG, (1 << (extent - 1).bit_length()) // _PART)
+        if not names and blocks > 2 and "cluster" in target.features:
+            yield Variant({**chosen, "cluster_k": blocks, "num_warps": _PART_WARPS},
+                          between(limit, least, extent))
 
 
 def _sides(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Iterator[Variant]:

@@ -326,7 +326,7 @@ def _early(kernel: Kernel) -> set[Op]:
     """What the entry computes of parameters, program ids and numbers that it loads first."""
     found: set[Op] = set()
     for op in kernel.entry.ops:
-        effects = op.effects
+        effects = frozenset() if op.name == "assume" else op.effects
         if effects - {READ} or op.attributes.get("volatile"):
             break
         if op.name != "phi" and all(v.op is None or v.op in found for v in op.inputs()):

@@ -4,13 +4,24 @@ launch of known sizes, which is then all that is compiled."""
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, prod
 
+from tritonc.analysis.row_loops import loaded_again
+from tritonc.analysis.windows import ACCESS_BYTES
 from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import scalar
 from tritonc.problem.known import KnownLaunch
 from tritonc.tune.model.copying_entries import with_copies
 from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.tune.model.shape_entries import few_entries, shape_entries
-from tritonc.variants.variant import Fact, Variant
+from tritonc.variants.variant import Fact, Variant, between
+
+# Few rows of at least so many bytes that are loaded again: blocks of a cluster that hold a part of
+# each tile, their warps, and a cluster for so many multiprocessors.  Softmax of 12 x 228960 floats
+# on an H200: 61.6 us by one block, 28.3 so, 33 x 65536 19.2 and 12.6; layer norm 51.9 and 24.7,
+# 22.7 and 12.5; of 66 rows of 131072 47.1 and 43.2; rows that are not aligned are slower.
+_SPREAD_BYTES, _SPREAD, _SPREAD_WARPS, _SPREAD_OVER = 1 << 18, 8, 8, 4
 
 
 def stream_entries(kernel: Kernel, space: Mapping[str, Sequence[int]],
@@ -23,10 +34,23 @@ def stream_entries(kernel: Kernel, space: Mapping[str, Sequence[int]],
     few = [one._replace(facts=(*long.facts, *one.facts)) for one in few_entries(
         lower(binding) if space else kernel, space, lower, binding, target)]
     if rows:
-        return [*few, *rows]
+        return [*_spread(lower(binding) if space else kernel, long, target), *few, *rows]
     kernel = lower(chosen) if space else kernel
     entries = [*few, *shape_entries(kernel, space, lower, chosen, target)]
     return with_copies(entries, kernel, lower, chosen, target)
+
+
+def _spread(kernel: Kernel, long: Variant, target: Target) -> list[Variant]:
+    """An entry of clusters whose blocks hold a part of each tile of a row."""
+    again = loaded_again(kernel, Cfg(kernel), True)
+    if not again or not long.facts or "cluster" not in target.features:
+        return []
+    size = min(scalar(pointee(load.operands[0].type)).bytes for load in again.values())
+    length = long.facts[0].parameter
+    binding = {**long.binding, "num_warps": _SPREAD_WARPS, "cluster_k": _SPREAD}
+    return [Variant(binding, (*between(length, _SPREAD_BYTES // size, None),
+                              Fact(length, "%", ACCESS_BYTES // size)),
+                    few=target.multiprocessors // _SPREAD_OVER)]
 
 
 def entry_at(entries: Sequence[Variant], kernel: Kernel, launch: KnownLaunch) -> Variant | None:

@@ -76,7 +76,8 @@ def summed_dots(kernel: Kernel, alone: bool = True) -> list[SummedDot]:
         if one is None or (alone and one.members != {dot, dot.operands[2].op}):
             return []
         found.append(one)
-    return found if not alone or len({one.loop for one in found}) == len(dots) else []
+    apart = {one.loop if alone else one.phi for one in found}  # else what sums share turns twice
+    return found if len(apart) == len(found) else []
 
 
 def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | None:

@@ -17,11 +17,12 @@ from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.tune.model.shape_entries import few_entries, shape_entries
 from tritonc.variants.variant import Fact, Variant, between
 
-# Few rows of at least so many bytes that are loaded again: blocks of a cluster that hold a part of
-# each tile, their warps, and a cluster for so many multiprocessors.  Softmax of 12 x 228960 floats
-# on an H200: 61.6 us by one block, 28.3 so, 33 x 65536 19.2 and 12.6; layer norm 51.9 and 24.7,
-# 22.7 and 12.5; of 66 rows of 131072 47.1 and 43.2; rows that are not aligned are slower.
-_SPREAD_BYTES, _SPREAD, _SPREAD_WARPS, _SPREAD_OVER = 1 << 18, 8, 8, 4
+# Few rows of at least so many bytes, which no block holds, that are loaded again: blocks of a cluster
+# that hold a part of each tile, their warps, and a cluster for so many multiprocessors.  H200, layer
+# norm of 12 x 228960, 4 x 262144 and 20 x 131072 floats 55.2, 59.4 and 33.3 us by one block, 20.8,
+# 20.0 and 21.0 so; softmax of 12 x 228960 61.6, 28.3; RMS norm of 12 x 228960 and 16 x 262144 halves 31.5, 35.6 and 11.2, 12.7; of 33
+# rows of 65536 floats, which a block holds, 20.0 and 28.2.
+_SPREAD_BYTES, _SPREAD, _SPREAD_WARPS, _SPREAD_OVER = 320 << 10, 8, 8, 4
 
 
 def stream_entries(kernel: Kernel, space: Mapping[str, Sequence[int]],
@@ -41,14 +42,17 @@ def stream_entries(kernel: Kernel, space: Mapping[str, Sequence[int]],
 
 
 def _spread(kernel: Kernel, long: Variant, target: Target) -> list[Variant]:
-    """An entry of clusters whose blocks hold a part of each tile of a row."""
-    again = loaded_again(kernel, Cfg(kernel), True)
-    if not again or not long.facts or "cluster" not in target.features:
+    """An entry of clusters whose blocks hold a part of each tile of a row: of loops that reduce
+    nothing, which one block would compute alone (softmax: 3 to 5 times as long)."""
+    cfg = Cfg(kernel)
+    again = loaded_again(kernel, cfg, True)
+    if not again or not long.facts or "cluster" not in target.features or any(
+            op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
         return []
     size = min(scalar(pointee(load.operands[0].type)).bytes for load in again.values())
     length = long.facts[0].parameter
     binding = {**long.binding, "num_warps": _SPREAD_WARPS, "cluster_k": _SPREAD}
-    return [Variant(binding, (*between(length, _SPREAD_BYTES // size, None),
+    return [Variant(binding, (*between(length, _SPREAD_BYTES // size + 1, None),
                               Fact(length, "%", ACCESS_BYTES // size)),
                     few=target.multiprocessors // _SPREAD_OVER)]
 

@@ -17,11 +17,12 @@ from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.tune.model.shape_entries import few_entries, shape_entries
 from tritonc.variants.variant import Fact, Variant, between
 
-# Few rows of at least so many bytes, which no block holds, that are loaded again: blocks of a cluster
-# that hold a part of each tile, their warps, and a cluster for so many multiprocessors.  H200, layer
-# norm of 12 x 228960, 4 x 262144 and 20 x 131072 floats 55.2, 59.4 and 33.3 us by one block, 20.8,
-# 20.0 and 21.0 so; softmax of 12 x 228960 61.6 and 28.3; RMS norm of 12 x 228960 and 16 x 262144
-# halves 31.5, 35.6 and 11.2, 12.7; of 33 rows of 65536 floats, which a block holds, 20.0 and 28.2.
+# Few rows of at least so many bytes, which no block holds, that are loaded again: blocks of a
+# cluster that hold a part of each tile, their warps, and a cluster for so many multiprocessors.
+# H200, layer norm of 12 x 228960, 4 x 262144 and 20 x 131072 floats 55.2, 59.4 and 33.3 us by one
+# block, 20.8, 20.0 and 21.0 so; softmax of 12 x 228960 61.6 and 28.3; RMS norm of 12 x 228960 and
+# 16 x 262144 halves 31.5, 35.6 and 11.2, 12.7; of 33 rows of 65536 floats, which a block holds,
+# layer norm 20.0 and 28.2.
 _SPREAD_BYTES, _SPREAD, _SPREAD_WARPS, _SPREAD_OVER = 320 << 10, 8, 8, 4
 
 

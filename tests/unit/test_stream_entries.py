@@ -212,6 +212,15 @@ def test_sizes_that_are_known_choose_what_the_entries_have() -> None:
         fact for entry in kernel["variants"] for fact in entry["requires"]]
 
 
+@pytest.mark.parametrize("path, least", [
+    ("bench/suite/layer_norm", [81921]), ("bench/suite/softmax", [81921]), ("samples/softmax", [])])
+def test_few_rows_that_no_block_holds_are_held_by_clusters(path: str, least: list[int]) -> None:
+    """Where loops reduce nothing: those of the sample find the greatest in each iteration."""
+    text = (BENCH.parent / f"{path}.tc").read_text(encoding="utf-8")
+    shared = [one for one in entries(text) if "cluster_k" in one.binding]
+    assert [fact.value for one in shared for fact in one.facts if fact.relation == ">="] == least
+
+
 ALONE = """const tunable int T = {64, 128, 256, 512};
 kernel void f(float* x, int n) {
   BEFORE

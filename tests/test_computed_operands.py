@@ -24,6 +24,7 @@ from registers import compile_plainly
 PATH = ROOT / "tests" / "run" / "computed_operands.tc"
 GATHERED = ROOT / "tests" / "run" / "gathered_operand.tc"
 FEW = ROOT / "tests" / "run" / "few_rows_of_weights.tc"
+SHARED = ROOT / "tests" / "run" / "one_operand_of_two.tc"
 BYTES = ROOT / "tests" / "run" / "few_rows_of_bytes.tc"
 COLUMNS = [ROOT / "tests" / "run" / f"{name}_columns.tc" for name in ("int8", "f8")]
 WAYS = settings(PATH)
@@ -35,7 +36,8 @@ def way(number: int, path: Path = PATH) -> Setting:
 
 @pytest.mark.parametrize("setting", [
     *(setting for setting in WAYS if setting not in map(way, range(9))), *settings(GATHERED),
-    Setting(FEW), *settings(FEW), Setting(BYTES), *settings(BYTES),
+    Setting(FEW), *settings(FEW), Setting(BYTES), *settings(BYTES), Setting(SHARED),
+    *settings(SHARED),
     *(Setting(path, tuple(values.items())) for path in COLUMNS for values in (
         {"TM": "16", "TK": "128", "K": "320", "N": "95"}, {"TM": "128", "TN": "128", "M": "130"})),
 ], ids=lambda s: s.name)

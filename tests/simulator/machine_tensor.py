@@ -369,7 +369,9 @@ def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
                 absent[copy.view.places] = False
         left = buffer.places[absent[buffer.places]][np.newaxis]
         view = buffer.at(left, 0)
-        nothing = np.zeros(left.size, stage.copies[0].held.dtype)
+        nothing = np.zeros(left.size, next((
+            copy.held.dtype for copy in stage.copies if copy.view.serial == buffer.serial),
+            stage.copies[0].held.dtype))
         machine.put(view, nothing, (np.ones(left.size, np.bool_), op), ALL, SEEN)
         view.put(view.space.hazards.writer, np.int16(NOBODY))
     stage.phases += 1

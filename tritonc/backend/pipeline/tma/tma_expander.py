@@ -114,6 +114,8 @@ class TmaExpander(TmaLoop):
             if same is not None:  # another part
                 number = self.maps[same]
                 outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
+                if same in self.short:
+                    self.short[i] = self.short[same]
             else:
                 made, outside = make_map(claimed, None if once else b, access.strip,
                                          access.element, access.box, access.swizzle,

@@ -272,19 +272,20 @@ def test_entries_for_lengths_of_rows() -> None:
     assert [norm.variant(9, None, None, n) for n in (
         0, 1, 256, 257, 512, 513, 1024, 1025, 1536, 1537, 2048, 2049, 3072, 3073, 4096, 4097, 6144,
         6145, 7168, 7169, 8192, 8193, 28672, 28673, 76800, 76801, 163840, 163841)] == [
-        0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9,
-        0, 0, 10, 10, 11, 11, 12, 12, 12, 12, 12]
+        0, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 10,
+        0, 0, 11, 11, 12, 12, 13, 13, 13, 13, 13]
+    assert [norm.variant(m, None, None, 163848) for m in (33, 34)] == [1, 13]  # by clusters
     assert [kernel.threads for kernel in (norm, *norm.variants)] == [
-        256, 32, 32, 64, 64, 128, 128, 128, 128, 128, 256, 256, 512]
+        256, 256, 32, 32, 64, 64, 128, 128, 128, 128, 128, 256, 256, 512]
     assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [
-        2048, 512, 512, 1024, 2048, 2048, 4096, 4096, 1024, 1024, *[4096] * 3]
+        2048, 4096, 512, 512, 1024, 2048, 2048, 4096, 4096, 1024, 1024, *[4096] * 3]
     floats = package.compile(ROWS.replace("half*", "float*"), arch="sm_90a")
-    taken = [floats.variant(9, None, None, n) - 1 for n in (43520, 43524, 43526, 81920, 81924)]
+    taken = [floats.variant(34, None, None, n) - 1 for n in (43520, 43524, 43526, 81920, 81924)]
     assert [floats.variants[n].tunables.get("min_blocks") for n in taken] == [
         None, 1, None, 1, None]
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
-    short = norm.variants[0]  # rows of one warp: by fours where a launch has enough of them
+    short = norm.variants[1]  # rows of one warp: by fours where a launch has enough of them
     assert [short.variant(m, None, None, 200) for m in (9, 65536, 65537)] == [0, 1, 1]
     assert [(k.tile, k.threads) for k in short.variants] == [((4,), 128)]
 
@@ -320,8 +321,8 @@ def loaded(name: str, text: str) -> package.Kernel:
 def test_short_rows_share_a_block_in_one_module() -> None:
     """The same for C and C++, whose header has all entries: before the one of a row each."""
     kernel = loaded("rows.tc", ROWS)
-    assert [(k.tile, k.threads) for k in kernel.variants[:2]] == [((4,), 128), ((1,), 32)]
-    assert [kernel.variant(m, None, None, 200) for m in (65536, 65537, 9)] == [1, 1, 2]
+    assert [(k.tile, k.threads) for k in kernel.variants[1:3]] == [((4,), 128), ((1,), 32)]
+    assert [kernel.variant(m, None, None, 200) for m in (65536, 65537, 9)] == [2, 2, 3]
 
 
 def test_no_block_of_more_rows_than_its_entry_is_for() -> None:

@@ -56,11 +56,11 @@ def is_shift(value: Any) -> bool:
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
-        "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "behind", "early", "empty", "exact", "facts", "fenced", "inside", "late", "meets",
-        "minus", "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release",
-        "reverse", "rises", "round", "rows", "short", "stored", "sums", "swapped", "volatile",
-        "waits", "wide", "written"),
+        "all", "amid", "any", "apart", "approximate", "based", "contiguous", "continues",
+        "contract", "ballot", "behind", "early", "empty", "exact", "facts", "fenced", "inside",
+        "late", "meets", "minus", "moves", "narrow", "piecewise", "pinned", "private", "ragged",
+        "release", "reverse", "rises", "round", "rows", "short", "stored", "sums", "swapped",
+        "volatile", "waits", "wide", "written"),
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((

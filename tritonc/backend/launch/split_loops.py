@@ -57,7 +57,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
     found = loops_to_share(kernel) if in_memory or "cluster" in context.target.features else (
         f"{context.target.name} has no clusters", kernel.span)
     if not in_memory and "cluster" in context.target.features and _is_rows(kernel, found) \
-            and spread_tiles(kernel, context, blocks):
+            and spread_tiles(kernel, blocks, context):
         return True
     if isinstance(found, tuple):
         reason, span = found

@@ -48,7 +48,7 @@ class _Classes:
         self.parents[self.of(a)] = self.of(b)
 
 
-def spread_tiles(kernel: Kernel, context: Context, blocks: int) -> bool:
+def spread_tiles(kernel: Kernel, blocks: int, context: Context) -> bool:
     """Divide the longest axes of ranges that may be divided among `blocks`."""
     classes = _Classes()
     for op in kernel.ops():

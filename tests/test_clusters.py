@@ -105,6 +105,44 @@ def test_blocks_hold_parts_of_a_row(way: int, cluster: int, thorough: bool) -> N
     simulated(result, problem)
 
 
+# Stores whose tiles, behind each other, have addresses in common that are different blocks'.
+OVERLAPS = {
+    "downwards": "y[4000 + r] = v; y[7000 - r] = v / m;",
+    "behind a loop": "for (int n = 0; n < N; n += 2048) y[n + r] = v + n; y[700 + r] = v / m;",
+    "around a loop": "y[r] = v; float a[2048] = v; for (int n = 0; n < N; n += 2048) "
+                     "a = a * 0.5 + v * v; y[700 + r] = a / m;",
+    "counter": "int n = 0; for (n = 0; n < N; n += 2100) y[n + r] = v + n; "
+               "y[n - 3000 + r] = v / m;",
+    "iterations": "for (int n = 0; n < N; n += 2048) "
+                  "{ y[n + r] = v + n; y[n + 3072 + r] = v / m; }",
+    "inner loop": "for (int n = 0; n < N; n += 2048) for (int i = 0; i < N; i += 700) "
+                  "y[n + i + r] = v / m + i;",
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_parts_of_stores_that_overlap(name: str) -> None:
+    """The blocks meet before the second store, or one stores alone."""
+    source = SourceFile("overlap.tc", f"""//! size: N = 4096
+//! range: 1
+//! arg: x = randn(N)
+//! arg: y = zeros(4 * N)
+//! arg: N = N
+//! expect: y = y
+kernel void overlap(const float* restrict x, float* restrict y, int N) {{
+  int r[2048] = 0 ... 2048; float v[2048] = x[r]; float m = max(v); {OVERLAPS[name]}
+}}
+""")
+    found = []
+    for tune in {}, {"cluster_k": 4}:
+        options = Options(arch="sm_90a", verify_each=True, tune={"num_warps": 4, **tune})
+        (problem,) = read_problems(source, options, "tc", Diagnostics())
+        result = driver.compile(source, options, ("manifest",))
+        data = prepare(problem, result.module, result.module.kernels[0], {})
+        found.append(launch(result.module, data, ALL_OPS, handlers())["y"])
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
 def test_effects_before_the_loop() -> None:
     """A store that every block would make keeps the loop to one block."""
     result, problem = built(10, 2)

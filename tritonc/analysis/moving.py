@@ -40,8 +40,9 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
     exact = affinity.of(pointer)
     form = exact or _Unsigned(iteration).of(pointer)
     parts = form.offset.split(iteration.counter) if form is not None else None
-    if form is None or parts is None:
-        return True
+    if form is None or parts is None or not affinity.inside.isdisjoint(
+            v for each in (*parts, *form.strides) for v in each.values()):
+        return True  # something else changes in the loop, too
     step = parts[1]
     extents = shape(pointer.type)
     left = [(n, s) for n, s in zip(extents, form.strides, strict=True) if n > 1]

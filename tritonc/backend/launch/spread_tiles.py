@@ -16,7 +16,7 @@ body alone.  Where another block may access memory before it is stored to, the b
 
 from itertools import pairwise
 
-from tritonc.analysis.affine import Affine, Affinity, Iteration
+from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.backend.launch.sum_in_memory import go_on_alone
 from tritonc.ir.build import Builder
@@ -186,65 +186,66 @@ def _meetings(kernel: Kernel, cfg: Cfg, body: set[Block], whole: set[Op] | None
     """The stores before which the blocks have to meet, as others may access the same memory before;
     or why they cannot each do their part, and where.  They meet in the reductions of `whole`."""
     found, roots = set[Op](), pointer_roots(kernel)
-    left: dict[Block, list[Op]] = {}
-    ops = [op for block in cfg.order if block in body for op in block.ops]
-    stores = [op for op in ops if op.name == "store"]
+    left: dict[Block, dict[Op, None]] = {block: {} for block in cfg.order}
+    stores = [op for block in cfg.order if block in body for op in block.ops if op.name == "store"]
 
     def meet(a: Op, b: Op) -> bool:
         return may_alias(kernel, a.operands[0], b.operands[0], roots)
 
-    for block in (one for one in cfg.order if one in body):
-        loop = next((loop for loop in cfg.loops if block in loop), None)
-        pending = [op for before in cfg.predecessors[block] for op in left.get(before, ())]
-        for op in block.ops:
-            if op.name == "reduce" and loop is None and (whole is None or op in whole):
-                pending = []
-            if op.name == "load" and any(meet(op, store) and (
-                    block in _behind(cfg.block_of[store])
-                    or store in block.ops[: block.ops.index(op)]) for store in stores):
-                return "a load may read what a block stored before", op.span
-            if op.name == "store":
-                if any(meet(op, other) and not _apart(op, other) for other in pending):
-                    if loop is not None:
-                        return "a store in a loop may change what a block accessed before", op.span
-                    found.add(op)
-                    pending = []
-                if loop is not None and not _moves_on(op, loop):
-                    return "iterations may store to the same memory", op.span
-            if op.name in ("load", "store"):
-                pending.append(op)
-        left[block] = pending
+    known = -1
+    while known < (known := len(found) + sum(map(len, left.values()))):  # around loops too
+        for block in cfg.order:
+            loop = cfg.innermost.get(block)
+            pending = {op: None for before in cfg.predecessors[block]
+                       for op in left.get(before, ())}
+            for op in block.ops:
+                if op.name == "reduce" and loop is None and (whole is None or op in whole):
+                    pending = {}
+                if op.name == "load" and any(meet(op, store) and (
+                        block in _behind(cfg.block_of[store])
+                        or store in block.ops[: block.ops.index(op)]) for store in stores):
+                    return "a load may read what a block stored before", op.span
+                if op.name == "store":
+                    if op in found or any(
+                            op is not other and meet(op, other)
+                            and not (loop is cfg.innermost.get(cfg.block_of[other])
+                                     and _apart(op, other, loop)) for other in pending):
+                        if loop is not None:
+                            return "a store in a loop may change what a block accessed before", \
+                                op.span
+                        found.add(op)
+                        pending = {}
+                    if loop is not None and not (loop.parent is None and _apart(op, op, loop)):
+                        return "iterations may store to the same memory", op.span
+                if op.name in ("load", "store") and block in body:
+                    pending[op] = None
+            left[block] |= pending
     return found
 
 
-def _moves_on(store: Op, loop: Loop) -> bool:
-    """Whether no iteration stores where another one does."""
-    iteration = Iteration(loop)
-    form = Affinity(iteration).of(store.operands[0])
-    parts = form.offset.split(iteration.counter) if form is not None else None
-    step = parts[1].constant if parts is not None else None
-    span = _length(form, store)
-    return step is not None and span is not None and abs(step) >= span
-
-
-def _apart(a: Op, b: Op) -> bool:
-    """Whether two stores are known to have no address in common."""
-    one, other = (Affinity().of(op.operands[0]) for op in (a, b))
+def _apart(a: Op, b: Op, loop: Loop | None) -> bool:
+    """Whether two stores are known to have no address in common, in any iterations of the loop that
+    they are in; of one store, in any two."""
+    iteration = Iteration(loop) if loop is not None else None
+    affinity = Affinity(iteration)
+    one, other = (affinity.of(op.operands[0]) for op in (a, b))
     if one is None or other is None or one.base is not other.base or a.name != b.name:
         return False
-    distance, spans = (one.offset - other.offset).constant, (_length(one, a), _length(other, b))
-    return distance is not None and None not in spans and abs(distance) >= max(
-        span for span in spans if span is not None)
-
-
-def _length(form: Affine | None, op: Op) -> int | None:
-    """The elements from the first address of a tile to the last one, if that is a number."""
-    total = 1
-    for n, stride in zip(shape(op.operands[0].type), form.strides if form else (), strict=False):
-        if stride.constant is None:
-            return None
-        total += (n - 1) * abs(stride.constant)
-    return total if form is not None else None
+    low, high = one.extremes(shape(a.operands[0].type)) or (None, None)
+    least, most = other.extremes(shape(b.operands[0].type)) or (None, None)
+    if low is None or high is None or least is None or most is None:
+        return False
+    after, before = (low - most).constant, (least - high).constant
+    if a is not b and (after is None or before is None or max(after, before) <= 0):
+        return False
+    if iteration is None:
+        return True
+    parts = low.split(iteration.counter)
+    step = parts[1].constant if parts is not None else None
+    if parts is None or step is None or any(v in affinity.inside for v in parts[0].values()):
+        return False
+    spans = [n.constant for n in (high - low, most - least, high - least, most - low)]
+    return all(n is not None and n < abs(step) for n in spans)
 
 
 def _divide(kernel: Kernel, block: Block, shared: set[Op], meeting: set[Op], rank: Value,
